@@ -1,3 +1,56 @@
-"""Rotation-equivariant, permutation-invariant networks for 3D point clouds, revised from ordinary ones."""
+"""Rotation-equivariant, permutation-invariant networks for 3D point clouds, revised from ordinary ones.
+
+    net = reqnn.revise(model, points)      # the user's own network, not rewritten
+    net(points @ R.T)                      # == net(points)
+    print(reqnn.audit(net, points))        # measured, layer by layer
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
+
+_HOMES = {
+    "InputError": "reqnn.errors",
+    "NoRuleError": "reqnn.errors",
+    "QuaternionTensor": "reqnn.tensor",
+    "RevisedModel": "reqnn.module",
+    "audit": "reqnn.audit",
+    "create_model": "reqnn.models",
+    "get_rules": "reqnn.rules",
+    "list_models": "reqnn.models",
+    "module_rule": "reqnn.rules",
+    "revise": "reqnn.revise",
+    "rule": "reqnn.rules",
+}
+_NAMESPACES = ("models", "nn", "points", "quaternion", "rules")
+
+__all__ = [*sorted(_HOMES), *_NAMESPACES]
+
+if TYPE_CHECKING:
+    from reqnn import models, nn, points, quaternion, rules
+    from reqnn.audit import audit
+    from reqnn.errors import InputError, NoRuleError
+    from reqnn.models import create_model, list_models
+    from reqnn.module import RevisedModel
+    from reqnn.revise import revise
+    from reqnn.rules import get_rules, module_rule, rule
+    from reqnn.tensor import QuaternionTensor
+
+
+def __getattr__(name: str) -> Any:
+    """Import on first use: torch is heavy, and ``reqnn --help`` must not wait for it."""
+    if name in _HOMES:
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+    elif name in _NAMESPACES:
+        value = importlib.import_module(f"reqnn.{name}")
+    else:
+        raise AttributeError(f"module 'reqnn' has no attribute '{name}'")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

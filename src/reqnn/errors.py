@@ -14,5 +14,33 @@ class InputError(ReqnnError, ValueError):
 class NoRuleError(ReqnnError, TypeError):
     """An operation met quaternion features and no rule says what it should do with them.
 
-    The message names the operation, the layer, the line of the user's own code, and the ways out.
+    Attributes:
+        reason: what is wrong, in one sentence.
+        operation: the torch function or module that was called.
+        layer: the name of the submodule in which it was called, "" for the model itself.
+        location: ``file:line: code`` in the user's own code.
     """
+
+    def __init__(self, reason: str, operation: str = "", layer: str | None = None, location: str = "") -> None:
+        self.reason, self.operation, self.layer, self.location = reason, operation, layer, location
+        super().__init__(self._message())
+
+    def _message(self) -> str:
+        if not self.operation:
+            return self.reason
+        where = f"in layer '{self.layer}'" if self.layer else "in the model's own forward"
+        return (
+            f"no rule for {self.operation} on quaternion features, {where}\n"
+            f"  at {self.location}\n"
+            f"  why: {self.reason}\n"
+            "  ways out: place Quaternion2Real before the layer that makes this tensor (to_real='name'); drop the submodule "
+            "(remove=('name',)); feed it PCA-frame coordinates (coordinates=('name',)); swap the function "
+            "(replace={'name': function}); or register a rule of your own (reqnn.rule)"
+        )
+
+    def located(self, operation: str, layer: str | None, location: str) -> NoRuleError:
+        """The same error with the place where it happened, if it had none."""
+        return self if self.operation else NoRuleError(self.reason, operation, layer, location)
+
+    def __reduce__(self) -> tuple:
+        return NoRuleError, (self.reason, self.operation, self.layer, self.location)

@@ -1,0 +1,120 @@
+"""What belongs to one forward pass of a revised network and travels with its quaternion tensors.
+
+No global state: two threads may run two revised networks at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import torch
+from torch import Tensor
+
+from reqnn.errors import NoRuleError
+from reqnn.layout import has_vectors, width
+
+if TYPE_CHECKING:
+    from reqnn.plan import Plan
+    from reqnn.rules.registry import RuleSet
+
+
+@dataclass(eq=False)
+class Context:
+    """The rule set and the cloud of one forward pass.
+
+    Attributes:
+        rules: where operations are looked up.
+        strict: refuse rules beyond the paper.
+        batch: the number of clouds, None where the input has no batch axis.
+        auto_real: put Quaternion2Real before each Linear on (B, C) features.
+        points: (B, N, 3) coordinates of the input, for the PCA frame.
+        names: id(module) → name, for messages.
+        plan: the dry run that is under way, which may re-size parameters; None in ordinary use.
+    """
+
+    rules: RuleSet
+    strict: bool = False
+    batch: int | None = None
+    auto_real: bool = False
+    points: Tensor | None = None
+    names: dict[int, str] = field(default_factory=dict)
+    plan: Plan | None = None
+    _frames: Tensor | None = None
+
+    def frames(self) -> Tensor:
+        """(B, F, 3, 3) PCA frames of the input cloud, columns the axes: one, or all four right-handed ones.
+
+        Paper, section 3.3, "3D coordinates weighting": the frame rotates with the points.
+        """
+        if self._frames is None:
+            from reqnn.points import principal_frame, right_handed_frames
+
+            if self.points is None:
+                raise NoRuleError("a PCA frame is needed, but this pass has no input cloud")
+            points = self.points.detach()
+            if self.rules.option("frame") == "average":
+                self._frames = right_handed_frames(points)
+            else:
+                self._frames = principal_frame(points).unsqueeze(1)
+        return self._frames
+
+    def fit(self, weight: Tensor, dim: int, layout: str) -> Tensor:
+        """A parameter whose axis `dim` meets an axis with this layout: re-sized during the dry run, checked after it."""
+        if not has_vectors(layout) or weight.shape[dim] == len(layout):
+            return weight
+        if weight.shape[dim] != width(layout):
+            raise RuntimeError(f"expected {width(layout)} channels, but the parameter has {weight.shape[dim]} on axis {dim}")
+        if self.plan is None:
+            raise NoRuleError(
+                f"a parameter of shape {tuple(weight.shape)} is still as wide as the coordinates ({width(layout)} numbers, "
+                f"{len(layout)} vectors); revise the model again with an input of this layout"
+            )
+        return self.plan.resize(weight, dim, layout)
+
+    def drop_bias(self, bias: Tensor | None) -> None:
+        """Paper, section 3.3, "Convolution": the bias goes. Raises where one is still there after the dry run."""
+        if bias is None or isinstance(bias, RemovedBias):
+            return
+        if self.plan is None or not self.plan.drop(bias):
+            raise NoRuleError("a bias is a fixed direction: it does not turn with the features")
+
+
+class RemovedBias(torch.Tensor):
+    """What stands where a bias parameter was that the code adds by hand: adding it changes nothing."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        from reqnn.tensor import QuaternionTensor
+
+        kwargs = kwargs or {}
+        if any(issubclass(kind, QuaternionTensor) for kind in types):
+            from reqnn.dispatch import call
+
+            return call(func, args, kwargs)
+        return super().__torch_function__(func, types, args, kwargs)
+
+    def __deepcopy__(self, memo: dict) -> RemovedBias:
+        return self.detach().clone().as_subclass(RemovedBias)
+
+
+class RemovedTransform(torch.Tensor):
+    """The identity that a removed submodule returns: ``bmm(x, trans)`` gives x back."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        from reqnn.tensor import QuaternionTensor
+
+        kwargs = kwargs or {}
+        if any(issubclass(kind, QuaternionTensor) for kind in types):
+            from reqnn.dispatch import call
+
+            return call(func, args, kwargs)
+        return super().__torch_function__(func, types, args, kwargs)
+
+
+def default_context() -> Context:
+    """The paper's rules, outside of any network."""
+    from reqnn.rules import get_rules
+
+    return Context(get_rules("paper"))

@@ -1,0 +1,139 @@
+"""From a torch call on a quaternion tensor to the rule for it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+
+from reqnn.errors import NoRuleError
+from reqnn.rules.registry import Rule
+from reqnn.tensor import QuaternionTensor
+from reqnn.trace import enclosing_module, user_frame
+
+_OPERATORS = {
+    "__add__": "add", "__radd__": "add", "__sub__": "sub", "__rsub__": "rsub", "__mul__": "mul", "__rmul__": "mul",
+    "__truediv__": "div", "__rtruediv__": "reciprocal_times", "__pow__": "pow", "__rpow__": "rpow", "__neg__": "neg",
+    "__matmul__": "matmul", "__rmatmul__": "rmatmul", "__abs__": "abs", "__pos__": "positive",
+    "__iadd__": "add_", "__isub__": "sub_", "__imul__": "mul_", "__itruediv__": "div_", "__idiv__": "div_",
+    "__ipow__": "pow_", "__eq__": "eq", "__ne__": "ne", "__gt__": "gt", "__lt__": "lt", "__ge__": "ge", "__le__": "le",
+    "true_divide": "div", "divide": "div", "subtract": "sub", "multiply": "mul", "concat": "cat", "concatenate": "cat",
+    "negative": "neg", "absolute": "abs", "swapaxes": "transpose", "swapdims": "transpose", "moveaxis": "movedim",
+    "clip": "clamp",
+}  # fmt: skip
+
+_WHY = {
+    "exp": "the exponential of coordinates depends on the orientation",
+    "sin": "sines and cosines of coordinates depend on the orientation",
+    "softmax": "softmax orders and exponentiates single numbers; on quaternions only invariants (inner products, norms) "
+    "may go into it",
+    "sigmoid": "a gate must come from invariants (inner products, norms), not from quaternions themselves",
+    "gt": "quaternions are not ordered; compare norms",
+}
+_WHY |= dict.fromkeys(("cos", "tan"), _WHY["sin"]) | dict.fromkeys(("lt", "ge", "le", "eq", "ne"), _WHY["gt"])
+_WHY |= dict.fromkeys(("log", "sqrt", "rsqrt", "expm1", "log1p"), "an element-wise function of coordinates is not equivariant")
+_WHY |= dict.fromkeys(("log_softmax", "cross_entropy", "nll_loss", "softmin", "gumbel_softmax"), _WHY["softmax"])
+_WHY |= dict.fromkeys(("tanh", "hardsigmoid", "hardtanh"), _WHY["sigmoid"])
+
+
+def call(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
+    """What `QuaternionTensor.__torch_function__` does."""
+    name = getattr(func, "__name__", str(func))
+    if name in ("__get__", "__set__"):
+        return _attribute(func, name, args)
+    operands = list(quaternions((args, kwargs)))
+    context = operands[0].context
+    rule, in_place = _find(context.rules, _OPERATORS.get(name, name), kwargs)
+    try:
+        for operand in operands:
+            operand._check_fresh()
+        if rule is None or (rule.row not in ("structure",) and all(operand.only_scalars for operand in operands)):
+            if all(operand.only_scalars for operand in operands):
+                return func(*_reals(args), **_reals(kwargs))
+            raise NoRuleError(_WHY.get(_OPERATORS.get(name, name).rstrip("_"), "no rule is registered for this operation"))
+        if rule.extension and context.strict:
+            raise NoRuleError(f"the rule for it goes beyond the paper ({rule.row}), and strict=True refuses those")
+        if kwargs.pop("out", None) is not None:
+            raise NoRuleError("out= writes into a given tensor; use the returned one")
+        result = rule.apply(*args, **kwargs)
+    except NoRuleError as error:
+        raise error.located(name, enclosing_module(context.names), user_frame()) from None
+    _finish(result, operands)
+    if context.plan is not None:
+        context.plan.record(rule, result)
+    if in_place:
+        target = args[0]
+        if not isinstance(target, QuaternionTensor) or not isinstance(result, QuaternionTensor):
+            error = NoRuleError("a real tensor cannot take quaternion values in place (nor the other way round)")
+            raise error.located(name, enclosing_module(context.names), user_frame())
+        return target.become(result, rule.linear)
+    return result
+
+
+def _find(rules: Any, name: str, kwargs: dict[str, Any]) -> tuple[Rule | None, bool]:
+    """The rule and whether the call is in place."""
+    in_place = bool(kwargs.pop("inplace", False))
+    rule = rules.find(name)
+    if rule is None and name.endswith("_") and not name.endswith("__"):
+        base = name.rstrip("_")
+        return rules.find(_OPERATORS.get(base, base)), True
+    return rule, in_place
+
+
+def quaternions(tree: Any) -> Iterator[QuaternionTensor]:
+    """Every quaternion tensor in nested arguments or results."""
+    if isinstance(tree, QuaternionTensor):
+        yield tree
+    elif isinstance(tree, (tuple, list)):
+        for item in tree:
+            yield from quaternions(item)
+    elif isinstance(tree, dict):
+        for item in tree.values():
+            yield from quaternions(item)
+
+
+def _reals(tree: Any) -> Any:
+    """Tensors of declared scalars as the plain real tensors that they are."""
+    if isinstance(tree, QuaternionTensor):
+        return tree.components[0]
+    if isinstance(tree, dict):
+        return {key: _reals(value) for key, value in tree.items()}
+    if isinstance(tree, (tuple, list)) and not hasattr(tree, "_fields"):
+        return type(tree)(_reals(item) for item in tree)
+    return tree
+
+
+def _finish(result: Any, operands: list[QuaternionTensor]) -> None:
+    """Results remember which layer made them and which tensors share their memory."""
+    for out in quaternions(result):
+        if any(out is operand for operand in operands):
+            continue
+        if out.source is None:
+            out.source = operands[0].source
+        storage = out.components.untyped_storage()._cdata
+        for operand in operands:
+            if operand.components.untyped_storage()._cdata == storage:
+                operand._aliases.add(out)
+                out._aliases = operand._aliases
+
+
+def _attribute(func: Any, name: str, args: Sequence[Any]) -> Any:
+    """Reading ``x.shape``, ``x.dtype``, …; structural ones (``x.T``) go to their rule."""
+    x, attribute = args[0], func.__self__.__name__
+    if name == "__set__":
+        if attribute == "requires_grad":
+            x.components.requires_grad = args[1]
+            return None
+        raise NoRuleError(f"x.{attribute} = … on quaternion features").located(attribute, None, user_frame())
+    if attribute == "shape":
+        return x.user_shape
+    if attribute == "ndim":
+        return x.rank
+    if attribute == "data":
+        return x.same(x.components.data)
+    if attribute in ("T", "mT", "H", "mH"):
+        return torch.transpose(x, -2, -1) if attribute[0] == "m" else torch.permute(x, tuple(range(x.rank))[::-1])
+    if attribute in ("grad", "real", "imag"):
+        raise NoRuleError(f"x.{attribute} of quaternion features").located(attribute, None, user_frame())
+    return getattr(x.components, attribute)

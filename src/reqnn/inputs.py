@@ -1,0 +1,92 @@
+"""Reading an example input: which axis holds the vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+from reqnn.errors import InputError
+from reqnn.module import Inputs, check_points
+
+_MOST_CHANNELS = 12  # an axis of more channels than this is taken for points where another one fits
+
+
+def read_inputs(
+    points: Any, vector_axis: int | Sequence[int | None] | None = None, scalars: int = 0
+) -> tuple[Inputs, tuple[Any, ...]]:
+    """How a network's inputs are read, from an example, and the example as positional arguments."""
+    args = tuple(points) if isinstance(points, (tuple, list)) else (points,)
+    if scalars < 0:
+        raise InputError(f"scalars is {scalars}; it counts channels")
+    if isinstance(vector_axis, int) or vector_axis is None:
+        axes = _find_axes(args, vector_axis, scalars)
+    else:
+        axes = [None if a is None else a % args[i].dim() for i, a in enumerate(vector_axis)]
+    if all(axis is None for axis in axes):
+        raise InputError(
+            f"no input has an axis of 3·V coordinates{f' and {scalars} scalars' if scalars else ''}: "
+            f"{_shapes(args)}. Give the example as the model takes it, or say which axis it is with vector_axis="
+        )
+    first = next(i for i, axis in enumerate(axes) if axis is not None)
+    for i, axis in enumerate(axes):
+        if axis is not None:
+            channels = args[i].shape[axis]
+            check_points(args[i], axis, channels, args[i].dim())
+            vectors = channels - (scalars if i == first else 0)
+            if vectors <= 0 or vectors % 3:
+                raise InputError(
+                    f"axis {axis} of an input of shape {tuple(args[i].shape)} has {channels} channels"
+                    + (f", {scalars} of them scalars" if scalars else "")
+                    + ": the rest must be 3·V. Declare channels that are no vectors with scalars="
+                )
+    channels_of = tuple(0 if axis is None else args[i].shape[axis] for i, axis in enumerate(axes))
+    ranks = tuple(value.dim() if isinstance(value, Tensor) else 0 for value in args)
+    return Inputs(tuple(axes), channels_of, scalars, ranks), args
+
+
+def _find_axes(args: tuple[Any, ...], vector_axis: int | None, scalars: int) -> list[int | None]:
+    axes: list[int | None] = []
+    for value in args:
+        found = None
+        if isinstance(value, Tensor) and value.dim() >= 2:
+            first = all(axis is None for axis in axes)
+            if first and not value.is_floating_point() and len(args) == 1:
+                raise InputError(f"points have dtype {value.dtype}; floating point is needed: call .float() first")
+            if value.is_floating_point():
+                if vector_axis is not None and first:
+                    if not -value.dim() <= vector_axis < value.dim():
+                        raise InputError(f"vector_axis={vector_axis} is no axis of an input of shape {tuple(value.shape)}")
+                    found = vector_axis % value.dim()
+                else:
+                    found = _vector_axis(value, scalars if first else 0)
+        elif isinstance(value, Tensor) and len(args) == 1:
+            raise InputError(f"points have shape {tuple(value.shape)}; (B, N, 3) or (B, 3, N) is needed")
+        elif not isinstance(value, Tensor) and len(args) == 1:
+            raise InputError(f"points are a {type(value).__name__}; a tensor or a tuple of tensors is needed")
+        axes.append(found)
+    return axes
+
+
+def _vector_axis(x: Tensor, scalars: int) -> int | None:
+    """The axis of 3·V channels; the batch axis does not count."""
+    start = 1 if x.dim() > 2 else 0
+    wanted = 3 + scalars
+    sizes = {axis: x.shape[axis] for axis in range(start, x.dim())}
+    exact = [axis for axis, size in sizes.items() if size == wanted]
+    fitting = [axis for axis, size in sizes.items() if size > scalars and (size - scalars) % 3 == 0]
+    small = [axis for axis in fitting if sizes[axis] - scalars <= _MOST_CHANNELS]
+    for candidates in (exact, small if not exact else [], fitting if not exact and not small and scalars == 0 else []):
+        if len(candidates) == 1:
+            return candidates[0]
+        if len(candidates) > 1:
+            raise InputError(
+                f"an input of shape {tuple(x.shape)} has several axes that could hold vectors ({candidates}); say which with "
+                "vector_axis="
+            )
+    return None
+
+
+def _shapes(args: tuple[Any, ...]) -> str:
+    return ", ".join(str(tuple(a.shape)) if isinstance(a, Tensor) else type(a).__name__ for a in args)

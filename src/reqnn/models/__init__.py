@@ -1,0 +1,19 @@
+"""The networks that the paper revises, each written once, as the ordinary network, and built by name."""
+
+from .dgcnn import DGCNN
+from .pointconv import PointConv
+from .pointnet import PointNet, PointNetReconstruction
+from .pointnet2 import PointNet2, PointNet2MSG
+from .registry import create_model, list_models, register
+
+__all__ = [
+    "DGCNN",
+    "PointConv",
+    "PointNet",
+    "PointNet2",
+    "PointNet2MSG",
+    "PointNetReconstruction",
+    "create_model",
+    "list_models",
+    "register",
+]

@@ -1,0 +1,117 @@
+"""Models by name: each registers its builder and what `reqnn.revise` must be told about it."""
+
+from __future__ import annotations
+
+import difflib
+import inspect
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+import torch
+import torch.nn as nn
+
+from ..errors import InputError
+
+Builder = TypeVar("Builder", bound=Callable[..., nn.Module])
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A registered model.
+
+    | field | holds |
+    |---|---|
+    | build | the class or function that builds the ordinary network |
+    | fixed | options that the name itself decides (`pointnet_stn`: stn=True) |
+    | equivariant_options | defaults of the network that the published REQNN revises, where they differ |
+    | recipe | keyword arguments for `reqnn.revise` |
+    """
+
+    build: Callable[..., nn.Module]
+    fixed: dict[str, Any] = field(default_factory=dict)
+    equivariant_options: dict[str, Any] = field(default_factory=dict)
+    recipe: dict[str, Any] = field(default_factory=dict)
+
+    @property
+    def options(self) -> list[str]:
+        """Names of the options that a user may set."""
+        return [name for name in inspect.signature(self.build).parameters if name not in self.fixed]
+
+
+_ENTRIES: dict[str, Entry] = {}
+
+
+def register(
+    name: str,
+    *,
+    fixed: dict[str, Any] | None = None,
+    equivariant_options: dict[str, Any] | None = None,
+    **recipe: Any,
+) -> Callable[[Builder], Builder]:
+    """Register a model under a name; `recipe` is what `reqnn.revise` takes: to_real, coordinates, remove, …."""
+
+    def decorate(build: Builder) -> Builder:
+        if name in _ENTRIES:
+            raise InputError(f"a model named {name!r} is already registered: {_ENTRIES[name].build.__qualname__}")
+        _ENTRIES[name] = Entry(build, fixed or {}, equivariant_options or {}, recipe)
+        return build
+
+    return decorate
+
+
+def list_models() -> list[str]:
+    """Names that `create_model` takes, sorted."""
+    return sorted(_ENTRIES)
+
+
+def model_entry(name: str) -> Entry:
+    """Look a registered model up; an unknown name raises `InputError` with the names that exist."""
+    if name not in _ENTRIES:
+        names = ", ".join(list_models())
+        raise InputError(f"no model is named {name!r}{_hint(name, _ENTRIES)}; the models are {names}")
+    return _ENTRIES[name]
+
+
+def create_model(
+    name: str,
+    equivariant: bool = False,
+    num_classes: int = 40,
+    points: torch.Tensor | None = None,
+    init: str = "fresh",
+    **options: Any,
+) -> nn.Module:
+    """Build a registered model, ordinary or revised into its rotation-equivariant quaternion network.
+
+    `options` go to the model (width, k, npoint, dropout, …). `points` (B, N, 3) and `init` go to `reqnn.revise`;
+    without `points` the example is a small random cloud. `num_classes` is ignored by models that do not classify.
+    """
+    entry = model_entry(name)
+    for option in options:
+        if option not in entry.options:
+            given = f"{name} has no option {option!r}{_hint(option, entry.options)}"
+            raise InputError(f"{given}; its options are {', '.join(entry.options)}")
+    defaults = dict(entry.fixed)
+    if "num_classes" in entry.options:
+        defaults["num_classes"] = num_classes
+    if equivariant:
+        defaults |= entry.equivariant_options
+    model = entry.build(**(defaults | options))
+    if not equivariant:
+        return model
+
+    from ..revise import revise
+
+    return revise(model, example_points(model) if points is None else points, init=init, **entry.recipe)
+
+
+def example_points(model: nn.Module) -> torch.Tensor:
+    """Return a small cloud that the model accepts, (2, N, 3): the same each time, from a random state of its own."""
+    n = max(32, int(getattr(model, "min_points", 1)) + 1)
+    n += n % 3 == 0  # so that only the last axis can be the one that holds vectors
+    return torch.randn(2, n, 3, generator=torch.Generator().manual_seed(0))
+
+
+def _hint(word: str, known: Iterable[str]) -> str:
+    close = difflib.get_close_matches(word, list(known), n=1)
+    return f" (did you mean {close[0]!r}?)" if close else ""

@@ -1,0 +1,132 @@
+"""The module that `revise` returns."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from reqnn.context import Context, RemovedBias, RemovedTransform
+from reqnn.errors import InputError
+from reqnn.rules.registry import RuleSet
+from reqnn.tensor import QuaternionTensor, from_real
+
+if TYPE_CHECKING:
+    from reqnn.plan import Plan
+    from reqnn.report import RevisionReport
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """How the inputs of a network are read.
+
+    Attributes:
+        axes: for each positional input the axis of its vectors, None where it is real.
+        channels: the number of channels on that axis.
+        scalars: how many of them, the last ones, are scalars.
+        ranks: the number of axes of each input.
+    """
+
+    axes: tuple[int | None, ...]
+    channels: tuple[int, ...]
+    scalars: int
+    ranks: tuple[int, ...]
+
+    def quaternions(self, args: tuple[Any, ...], context: Context) -> tuple[Any, ...]:
+        """Inputs with their vectors as quaternions; sets the context's cloud and batch."""
+        out: list[Any] = []
+        for position, value in enumerate(args):
+            axis = self.axes[position] if position < len(self.axes) else None
+            if axis is None or not isinstance(value, Tensor):
+                out.append(value)
+                continue
+            check_points(value, axis, self.channels[position], self.ranks[position])
+            if context.points is None:
+                context.batch = value.shape[0] if value.dim() > 2 else None
+                context.points = _cloud(value, axis)
+            out.append(from_real(value, axis, context, self._scalars(position)))
+        return tuple(out)
+
+    def _scalars(self, position: int) -> int:
+        first = next(i for i, axis in enumerate(self.axes) if axis is not None)
+        return self.scalars if position == first else 0
+
+
+def check_points(x: Tensor, axis: int, channels: int, rank: int) -> None:
+    """Raise `InputError` for what cannot be a cloud of this layout, before any work is done."""
+    shown = f"the input has shape {tuple(x.shape)}"
+    if not x.is_floating_point():
+        raise InputError(f"{shown} and dtype {x.dtype}; points must be floating point: call .float() first")
+    if x.dim() != rank:
+        raise InputError(f"{shown}, {x.dim()} axes; the model was revised for {rank} axes")
+    if x.shape[axis] != channels:
+        raise InputError(f"{shown}; axis {axis} must hold the {channels} channels that the model was revised for")
+    if x.numel() == 0:
+        raise InputError(f"{shown}: it is empty; at least one cloud with at least one point is needed")
+    if not torch.compiler.is_compiling() and not bool(torch.isfinite(x).all()):
+        raise InputError(f"{shown} and holds NaN or infinite values; remove those points first")
+
+
+def _cloud(x: Tensor, axis: int) -> Tensor:
+    """(B, N, 3) coordinates of an input: its first vector at each point."""
+    xyz = x.movedim(axis, -1)[..., :3]
+    return xyz.reshape(xyz.shape[0], -1, 3) if xyz.dim() > 2 else xyz.unsqueeze(0)
+
+
+class RevisedModel(nn.Module):
+    """A network whose features are quaternions that turn with the input, and whose outputs do not.
+
+    Calls and outputs are those of the original model; its submodules are reached by their old names.
+
+    Attributes:
+        model: the revised copy.
+        report: which operation met which rule; `str(report)` is a table.
+    """
+
+    report: RevisionReport
+
+    def __init__(self, model: nn.Module, inputs: Inputs, rules: RuleSet, strict: bool, auto_real: bool) -> None:
+        super().__init__()
+        self.model = model
+        self.inputs, self.rules, self.strict, self.auto_real = inputs, rules, strict, auto_real
+        self.train(model.training)
+
+    def context(self, plan: Plan | None = None) -> Context:
+        """A fresh context for one forward pass."""
+        names = plan.names if plan is not None else {id(m): n for n, m in self.model.named_modules()}
+        return Context(self.rules, self.strict, auto_real=self.auto_real, names=names, plan=plan)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The original's call; points in any orientation and order give the same answer."""
+        return to_outputs(self.run(self.context(), args, kwargs))
+
+    def run(self, context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The forward pass with quaternion outputs left as they are."""
+        return self.model(*self.inputs.quaternions(args, context), **kwargs)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name == "model" or name.startswith("__"):
+                raise
+            return getattr(super().__getattr__("model"), name)
+
+
+def to_outputs(tree: Any) -> Any:
+    """Outputs as the original gives them: vectors as coordinates, other quaternions by their squared norms."""
+    if isinstance(tree, QuaternionTensor):
+        if tree.axis is not None and set(tree.vectors) <= {"v", "s"}:
+            return tree.as_real()
+        return tree.squared_norm()
+    if isinstance(tree, (RemovedTransform, RemovedBias)):
+        return tree.as_subclass(Tensor)
+    if isinstance(tree, dict):
+        return type(tree)((key, to_outputs(value)) for key, value in tree.items())
+    if hasattr(tree, "_fields"):
+        return type(tree)(*(to_outputs(value) for value in tree))
+    if isinstance(tree, (tuple, list)):
+        return type(tree)(to_outputs(value) for value in tree)
+    return tree

@@ -1,0 +1,51 @@
+"""Coordinates seen from the cloud's own PCA frame, for submodules that weigh features by raw coordinates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from reqnn.errors import NoRuleError
+from reqnn.tensor import QuaternionTensor
+
+
+def in_principal_frames(x: QuaternionTensor) -> Tensor:
+    """Rᵀx for every vector x and PCA frame R of the cloud: real coordinates that no rotation changes.
+
+    Paper, section 3.3, "3D coordinates weighting": the principal axes are the axes of the new coordinate system.
+
+    Shapes:
+        x: (B, *) with an axis of vectors → (F·B, *) real, F the number of frames (1, or 4 where signs are averaged over)
+    """
+    if x.axis is None or set(x.vectors) - {"v", "s"}:
+        raise NoRuleError("a submodule of coordinates= is given features, not coordinates; name the one that takes raw xyz")
+    frames = x.context.frames().to(x.components.dtype)  # (B, F, 3, 3)
+    rows, clouds = x.components.shape[1], frames.shape[0]
+    if rows % clouds:
+        raise NoRuleError(f"{rows} rows of coordinates do not belong to {clouds} clouds")
+    frames = frames.repeat_interleave(rows // clouds, 0)
+    turned = torch.einsum("bfij,ib...->jfb...", frames, x.imaginary()).flatten(1, 2)
+    if x.components.shape[0] == 4:
+        real = x.components[:1].repeat(1, frames.shape[1], *[1] * (x.rank - 1))
+        turned = torch.cat([real, turned])
+    return x.same(turned).as_real()
+
+
+def principal_frame_hook(module: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
+    """A forward pre-hook that gives a module PCA-frame coordinates in place of raw ones."""
+
+    def convert(value: Any) -> Any:
+        if not isinstance(value, QuaternionTensor):
+            return value
+        if value.context.plan is not None:
+            value.context.plan.met("3D coordinates weighting")
+        return in_principal_frames(value)
+
+    return tuple(map(convert, args)), {key: convert(value) for key, value in kwargs.items()}
+
+
+def average_frames_hook(module: nn.Module, args: tuple, output: Tensor) -> Tensor:
+    """A forward hook that averages over the four right-handed frames, so that no signs have to be chosen."""
+    return output.unflatten(0, (4, -1)).mean(0)

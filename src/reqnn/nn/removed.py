@@ -1,0 +1,38 @@
+"""What stands in the place of a removed submodule, such as PointNet's spatial transformer (paper, section 3.6, model 4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import nn
+
+from reqnn.context import RemovedTransform
+from reqnn.tensor import QuaternionTensor
+
+
+class Removed(nn.Module):
+    """Returns the identity: its input, or, where the original returned a (B, k, k) transform, one that changes nothing.
+
+    Args:
+        size: k of the transform, None where the input is passed on.
+        batched: whether the transform has a batch axis.
+    """
+
+    def __init__(self, size: int | None = None, batched: bool = True) -> None:
+        super().__init__()
+        self.size, self.batched = size, batched
+
+    def forward(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+        """The input, or an identity matrix for each cloud."""
+        if self.size is None:
+            return x
+        like = x.components if isinstance(x, QuaternionTensor) else x
+        eye = torch.eye(self.size, dtype=like.dtype, device=like.device)
+        if self.batched:
+            eye = eye.expand(x.shape[0], -1, -1)
+        return eye.as_subclass(RemovedTransform)
+
+    def extra_repr(self) -> str:
+        """The size of the transform."""
+        return "identity" if self.size is None else f"identity transform {self.size}×{self.size}"

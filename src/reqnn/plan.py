@@ -1,0 +1,234 @@
+"""The dry run: what the rules find out and change while a copy of the model runs on quaternions for the first time.
+
+Each leaf learns in it how wide it has to be and whether it lives in the quaternion or in the real part. Rules call the
+plan through their tensor's `Context`; outside of a dry run there is none, and nothing changes any more.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from reqnn import layout as lay
+from reqnn.context import RemovedBias
+from reqnn.dispatch import quaternions
+from reqnn.errors import NoRuleError
+from reqnn.nn.activation import turn_into_relu
+from reqnn.nn.batch_norm import turn_into_batch_norm
+from reqnn.rules.point_function import PointFunction
+from reqnn.rules.registry import Rule
+from reqnn.tensor import QuaternionTensor
+from reqnn.trace import enclosing_module
+
+
+class Restart(Exception):  # noqa: N818 - not an error: the dry run begins anew with what it has learned
+    """A parameter was changed that this pass has used already."""
+
+
+@dataclass(frozen=True)
+class Met:
+    """One operation of the dry run: in which layer, what it is, by which rule, and what came out."""
+
+    layer: str
+    operation: str
+    row: str
+    kind: str
+    extension: bool = False
+
+
+class Plan:
+    """What is known about the copy so far.
+
+    Args:
+        model: the copy that is being revised.
+    """
+
+    def __init__(self, model: nn.Module) -> None:
+        self.model = model
+        self.met_operations: list[Met] = []
+        self.resized: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {}
+        self.dropped: list[str] = []
+        self.heads: list[str] = []
+        self.vector_layers: dict[str, str] = {}
+        self.index()
+
+    def index(self) -> None:
+        """Find every module and parameter by identity."""
+        self.names = {id(module): name for name, module in self.model.named_modules()}
+        self._owners: dict[int, tuple[nn.Module, str]] = {}
+        for module in self.model.modules():
+            for key, value in (*module._parameters.items(), *module._buffers.items()):
+                if value is not None:
+                    self._owners[id(value)] = (module, key)
+
+    def layer(self) -> str:
+        """Where the run is now."""
+        return enclosing_module(self.names) or ""
+
+    # -- what operations were met ----------------------------------------------------------------------------------
+
+    def record(self, rule: Rule, result: Any) -> None:
+        """Note an operation on quaternions; outputs remember the layer with weights that made them."""
+        layer = self.layer()
+        outputs = list(quaternions(result))
+        if rule.row == "Convolution":
+            for out in outputs:
+                out.source = layer
+        if rule.row not in ("structure", "algebra"):
+            self._note(Met(layer, rule.name, rule.row, "quaternion" if outputs else "real", rule.extension))
+
+    def met(self, row: str, operation: str = "", kind: str = "real") -> None:
+        """Note a row of Table 1 that no torch function stands for."""
+        self._note(Met(self.layer(), operation or row, row, kind))
+
+    def met_function(self, function: PointFunction) -> None:
+        """Note a well-known function on points."""
+        self._note(Met(self.layer(), function.__name__, function.known.row if function.known else "user", "index"))
+
+    def met_real(self) -> None:
+        """Note Quaternion2Real before a named submodule."""
+        self._note(Met(self.layer(), "Quaternion2Real", "Quaternion2Real", "real"))
+
+    def met_head(self) -> None:
+        """Note Quaternion2Real before the first Linear on (B, C) features."""
+        self.heads.append(self.layer())
+        self.met_real()
+
+    def met_module(self, name: str, module: nn.Module) -> None:
+        """Note a leaf of the real part."""
+        row = next((row for kind, row in _REAL_ROWS.items() if isinstance(module, kind)), "")
+        if row:
+            self._note(Met(name, type(module).__name__, row, "real"))
+
+    def _note(self, met: Met) -> None:
+        if met not in self.met_operations:
+            self.met_operations.append(met)
+
+    # -- what has to change ----------------------------------------------------------------------------------------
+
+    def owner(self, value: Any) -> tuple[nn.Module, str, Tensor] | None:
+        """The module and name of a parameter, or of the parameter that this tensor is a view of."""
+        if not isinstance(value, Tensor):
+            return None
+        for candidate in (value, value._base):
+            if candidate is not None and id(candidate) in self._owners:
+                module, key = self._owners[id(candidate)]
+                return module, key, candidate
+        return None
+
+    def _full_name(self, module: nn.Module, key: str) -> str:
+        prefix = self.names.get(id(module), "")
+        return f"{prefix}.{key}" if prefix else key
+
+    def resize(self, weight: Tensor, dim: int, layout: str) -> Tensor:
+        """Make a parameter's axis as long as the layout has entries."""
+        found = self.owner(weight)
+        if found is None:
+            raise NoRuleError(
+                f"a real tensor of shape {tuple(weight.shape)} that is no parameter multiplies the coordinates x, y, z"
+            )
+        module, key, parameter = found
+        axis = dim % weight.dim() if parameter is weight else _same_axis(parameter, weight, dim)
+        new = parameter.detach().index_select(axis, torch.tensor(lay.starts(layout), device=parameter.device)).clone()
+        self.replace(module, key, nn.Parameter(new) if isinstance(parameter, nn.Parameter) else new)
+        if hasattr(module, "in_channels"):
+            module.in_channels = new.shape[1]
+        if hasattr(module, "in_features"):
+            module.in_features = new.shape[1]
+        if parameter is not weight:
+            raise Restart
+        return self.model.get_parameter(self._full_name(module, key))
+
+    def replace(self, module: nn.Module, key: str, value: Tensor) -> None:
+        """Put another tensor in a parameter's place."""
+        old = module._parameters.get(key, module._buffers.get(key))
+        assert old is not None
+        self.resized[self._full_name(module, key)] = (tuple(old.shape), tuple(value.shape))
+        store = module._parameters if key in module._parameters else module._buffers
+        store[key] = value
+        self._owners[id(value)] = (module, key)
+
+    def drop(self, bias: Tensor) -> bool:
+        """Remove a bias parameter; False where the tensor is none."""
+        found = self.owner(bias)
+        if found is None or not isinstance(found[2], nn.Parameter):
+            return False
+        module, key, parameter = found
+        self.dropped.append(self._full_name(module, key))
+        if type(module).__module__.startswith("torch.nn"):
+            module._parameters[key] = None
+        else:
+            del module._parameters[key]
+            zeros = torch.zeros_like(parameter, requires_grad=False).as_subclass(RemovedBias)
+            module.register_buffer(key, zeros, persistent=False)
+        return True
+
+    def to_batch_norm(self, buffer: Tensor | None, channels: int) -> None:
+        """Swap the batch-norm module that is being called."""
+        found = self.owner(buffer)
+        if found is not None and isinstance(found[0], _BatchNorm):
+            turn_into_batch_norm(found[0], channels)
+            self.index()
+
+    def to_relu(self, weight: Tensor) -> None:
+        """Swap the PReLU module that is being called."""
+        found = self.owner(weight)
+        if found is not None and isinstance(found[0], nn.PReLU):
+            self.dropped.append(self._full_name(found[0], found[1]))
+            turn_into_relu(found[0])
+
+    def output_vectors(self, x: QuaternionTensor) -> None:
+        """The layer that made x predicts coordinates (an offset, a reconstruction): its output channels are vectors."""
+        name = x.source
+        if name is None or name in self.vector_layers:
+            return
+        module = self.model.get_submodule(name)
+        weight = getattr(module, "weight", None)
+        if not isinstance(module, (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)) or weight.shape[0] % 3:
+            return
+        self.vector_layers[name] = "linear" if isinstance(module, nn.Linear) else "convolution"
+        self.replace(module, "weight", nn.Parameter(weight.detach()[::3].clone()))
+        if isinstance(module, nn.Linear):
+            module.out_features //= 3
+        else:
+            module.out_channels //= 3
+        module.register_forward_hook(tag_vectors_hook)
+        raise Restart
+
+
+def tag_vectors_hook(module: nn.Module, args: tuple, output: Any) -> Any:
+    """A forward hook: the output channels of this layer are vectors, three of the user's channels each."""
+    if not isinstance(output, QuaternionTensor):
+        return output
+    axis = output.rank - 1 if isinstance(module, nn.Linear) else 1
+    tagged = output.like(output.components, axis, "v" * output.components.shape[axis + 1])
+    tagged.source = output.source
+    return tagged
+
+
+def _same_axis(parameter: Tensor, view: Tensor, dim: int) -> int:
+    """The axis of a parameter that axis `dim` of a view of it runs along."""
+    for axis in range(parameter.dim()):
+        if (parameter.shape[axis], parameter.stride(axis)) == (view.shape[dim], view.stride(dim)):
+            return axis
+    raise NoRuleError(f"a parameter is reshaped from {tuple(parameter.shape)} to {tuple(view.shape)} before it meets coordinates")
+
+
+_REAL_ROWS: dict[type[nn.Module], str] = {
+    nn.Linear: "Convolution",
+    nn.modules.conv._ConvNd: "Convolution",
+    _BatchNorm: "Batch-normalization",
+    nn.ReLU: "ReLU",
+    nn.LeakyReLU: "ReLU",
+    nn.PReLU: "ReLU",
+    nn.ELU: "ReLU",
+    nn.GELU: "ReLU",
+    nn.SiLU: "ReLU",
+    nn.modules.pooling._MaxPoolNd: "Max-pooling",
+    nn.modules.pooling._AdaptiveMaxPoolNd: "Max-pooling",
+    nn.modules.dropout._DropoutNd: "Dropout",
+}

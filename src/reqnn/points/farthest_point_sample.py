@@ -1,0 +1,43 @@
+"""Farthest point sampling, revised to be permutation-invariant (paper, section 3.4)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from reqnn.points._coordinates import check_cloud, check_count
+from reqnn.points.ties import centered, invariant_rank, tie_tolerance
+
+
+@torch.no_grad()
+def farthest_point_sample(xyz: Any, n: int) -> Tensor:
+    """Indices of n points, each the farthest from those before it, where the centroid c is the first.
+
+    x_i = argmax_x min_{s ∈ S_{i-1}} ‖x - s‖ with S_0 = {c}. The centroid is virtual: it stays in S and is not returned.
+    Of the candidates within the tie tolerance of the maximum the lowest rank goes first (see `reqnn.points.ties`); of
+    equal ranks, which the points chosen so far may tell apart, the largest Σ_s ‖x - s‖. No point is taken twice.
+
+    Shapes: xyz (B, N, 3) -> (B, n) int64. Paper: section 3.4.
+    """
+    xyz = check_cloud(xyz, "xyz").detach()
+    n = check_count(n, xyz.shape[1], "n")
+    rank, tolerance = invariant_rank(xyz), tie_tolerance(xyz)[:, None]
+    xyz = centered(xyz)
+    distance = torch.linalg.vector_norm(xyz, dim=-1)
+    total = torch.zeros_like(distance)
+    chosen: list[Tensor] = []
+    for step in range(n):
+        tied = distance >= distance.amax(1, keepdim=True) - tolerance
+        lowest = torch.where(tied, rank, xyz.shape[1])
+        tied = lowest == lowest.amin(1, keepdim=True)
+        spread = torch.where(tied, total, -torch.inf)
+        tied = spread >= spread.amax(1, keepdim=True) - step * tolerance  # the rounding of a sum of `step` distances
+        index = tied.to(torch.int8).argmax(1, keepdim=True)
+        chosen.append(index)
+        point = xyz.gather(1, index[..., None].expand(-1, -1, 3))
+        from_point = torch.linalg.vector_norm(xyz - point, dim=-1)
+        total = total + from_point
+        distance = torch.minimum(distance, from_point).scatter(1, index, -torch.inf)
+    return torch.cat(chosen, dim=1)

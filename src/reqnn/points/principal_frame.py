@@ -1,0 +1,77 @@
+"""Local reference frame of a cloud from its principal components (paper, section 3.3, 3D coordinates weighting)."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from reqnn.points._coordinates import check_cloud
+from reqnn.points.ties import EPS_PER_TIE, centered
+
+
+def principal_frame(xyz: Any) -> Tensor:
+    """Right-handed principal axes a_1, a_2, a_3 of a cloud, by decreasing variance; (x - c) @ frame is invariant.
+
+    The axes are eigenvectors of Σ (x - c)(x - c)ᵀ; the sign of a_i is that of its skewness
+    s_i = Σ ((x - c)·a_i)³ / Σ |(x - c)·a_i|³; where that makes det = -1 the axis of smallest |s_i| is turned round.
+    No gradient flows through the frame. It is never NaN, but `frame_ambiguity` tells where it is not unique.
+
+    Shapes: xyz (B, N, 3) -> (B, 3, 3), the axes as columns. Paper: section 3.3.
+    """
+    xyz = check_cloud(xyz, "xyz")
+    axes = _axes(xyz)
+    return (axes.vectors * axes.signs[:, None]).to(xyz.dtype)
+
+
+def frame_ambiguity(xyz: Any, tolerance: float | None = None) -> Tensor:
+    """Tell for which clouds the principal frame is not unique, to a relative tolerance (√eps where None).
+
+    So where two variances agree; or, as two signs fix the third, where two skewnesses vanish or where it is a toss-up
+    which axis to turn round.
+
+    Shapes: xyz (B, N, 3) -> (B,) bool.
+    """
+    xyz = check_cloud(xyz, "xyz")
+    tolerance = torch.finfo(xyz.dtype).eps ** 0.5 if tolerance is None else tolerance
+    axes = _axes(xyz)
+    degenerate = (-axes.variances.diff(dim=1) <= tolerance * axes.variances[:, :1]).any(1)
+    least, middle, _ = axes.skewness.abs().sort(1).values.unbind(1)
+    return degenerate | (middle <= tolerance) | (axes.turned & (middle - least <= tolerance))
+
+
+def right_handed_frames(xyz: Any) -> Tensor:
+    """Give all four right-handed sign choices of the principal axes: a mean over them needs no sign rule.
+
+    Shapes: xyz (B, N, 3) -> (B, 4, 3, 3), the axes as columns; the first is `principal_frame`.
+    """
+    frame = principal_frame(xyz)
+    signs = [[1, 1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, 1]]
+    return frame[:, None] * torch.tensor(signs, dtype=frame.dtype, device=frame.device)[:, None]
+
+
+class _Axes(NamedTuple):
+    vectors: Tensor  # (B, 3, 3), columns
+    variances: Tensor  # (B, 3), decreasing
+    skewness: Tensor  # (B, 3), along the vectors
+    signs: Tensor  # (B, 3), ±1 for each vector
+    turned: Tensor  # (B,), whether one sign goes against its skewness
+
+
+@torch.no_grad()
+def _axes(xyz: Tensor) -> _Axes:
+    thin = EPS_PER_TIE * torch.finfo(xyz.dtype).eps
+    x = centered(xyz.detach().double())  # 3×3 problems are small: solve them to the last digit of the input
+    radius = torch.linalg.vector_norm(x, dim=-1).amax(1)[:, None, None]
+    x = x / torch.where(radius > 0, radius, 1.0)
+    variances, vectors = torch.linalg.eigh(x.mT @ x / x.shape[1])
+    variances, vectors = variances.flip(1).clamp_min(0), vectors.flip(2)
+    along = x @ vectors
+    # of an axis on which the cloud has no extent only rounding is left, which is not skewed
+    flat = along.abs().amax(1) <= thin
+    skewness = along.pow(3).sum(1) / torch.where(flat, 1.0, along.abs().pow(3).sum(1))
+    signs = torch.where(skewness < 0, -1.0, 1.0).to(x.dtype)
+    turned = torch.linalg.det(vectors) * signs.prod(1) < 0
+    least = torch.nn.functional.one_hot(skewness.abs().argmin(1), 3).bool()
+    return _Axes(vectors, variances, skewness, torch.where(turned[:, None] & least, -signs, signs), turned)

@@ -1,0 +1,88 @@
+"""When two distances count as tied, and who goes first then: an order that no rotation or reordering changes.
+
+Rounding moves a distance by a few eps·R, where R is the largest distance of a point to the centroid. Sorted distances
+whose gaps are at most 16·eps·R therefore form one tied run, and a tie goes to the point of lower *rank*. The rank comes
+from invariants of the points, each compared with that tolerance in its turn. With u = (x - c)/R and the moments
+m_p = Σ ‖u_j‖^p u_j / Σ ‖u_j‖^(p+1), they are
+
+    ‖u‖,   ⟨u, m_2⟩,   ⟨u, m_4⟩,   det(u, m_2, m_4) where D = 3,   uᵀ C u with C = Σ u_j u_jᵀ / Σ ‖u_j‖².
+
+The last tells points apart in clouds symmetric about their centroid, where odd moments vanish. Points of equal rank are
+duplicates, or images of each other as far as these invariants see: any order is as good; here it is that of storage.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+EPS_PER_TIE = 16
+
+
+def centered(xyz: Tensor) -> Tensor:
+    """Coordinates about the centroid, x - c: (B, N, D) -> (B, N, D).
+
+    The second pass takes away the rounding of c, which far from the origin is above that of the differences.
+    """
+    xyz = xyz - xyz.mean(1, keepdim=True)
+    return xyz - xyz.mean(1, keepdim=True)
+
+
+def tie_tolerance(xyz: Tensor) -> Tensor:
+    """Gap up to which distances are tied, 16·eps·max_j ‖x_j - c‖: (B, N, D) -> (B,)."""
+    radius = torch.linalg.vector_norm(centered(xyz), dim=-1).amax(1)
+    return EPS_PER_TIE * torch.finfo(xyz.dtype).eps * radius
+
+
+def tied_runs(ascending: Tensor, tolerance: Tensor | float) -> Tensor:
+    """Number the tied runs along the last, sorted axis, 0, 0, 1, …: a gap above `tolerance` starts a new one."""
+    starts = torch.zeros_like(ascending, dtype=torch.int64)
+    starts[..., 1:] = ascending.diff(dim=-1) > tolerance
+    return starts.cumsum(-1)
+
+
+@torch.no_grad()
+def invariant_rank(xyz: Tensor) -> Tensor:
+    """Dense rank of the points, equal where the invariants cannot tell them apart: (B, N, D) -> (B, N) int64."""
+    tolerance = EPS_PER_TIE * torch.finfo(xyz.dtype).eps
+    rank = torch.zeros(xyz.shape[:2], dtype=torch.int64, device=xyz.device)
+    for key in _invariants(xyz):
+        rank = _refine(rank, key, tolerance)
+    return rank
+
+
+@torch.no_grad()
+def invariant_order(xyz: Tensor) -> Tensor:
+    """Place of every point in the order by rank, all different: (B, N, D) -> (B, N) int64 with values 0 … N-1."""
+    return invariant_rank(xyz).argsort(dim=1, stable=True).argsort(1)
+
+
+def _invariants(xyz: Tensor) -> list[Tensor]:
+    """Invariants of every point, each of size at most 1 and known to a few eps: (B, N, D) -> [(B, N), …]."""
+    u = centered(xyz)
+    length = torch.linalg.vector_norm(u, dim=-1, keepdim=True)
+    radius = length.amax(1, keepdim=True)
+    radius = torch.where(radius > 0, radius, 1.0)
+    u, length = u / radius, length / radius
+
+    def moment(p: int) -> Tensor:
+        # the largest ‖u‖ is 1, so the sum below is at least 1 unless all points are one
+        return (length**p * u).sum(1, keepdim=True) / (length ** (p + 1)).sum(1, keepdim=True).clamp_min(1.0)
+
+    m2, m4 = moment(2), moment(4)
+    keys = [length[..., 0], (u * m2).sum(-1), (u * m4).sum(-1)]
+    if xyz.shape[2] == 3:
+        keys.append((u * torch.linalg.cross(m2, m4)).sum(-1))
+    covariance = u.mT @ u / length.square().sum(1, keepdim=True).clamp_min(1.0)
+    keys.append(((u @ covariance) * u).sum(-1))
+    return keys
+
+
+def _refine(rank: Tensor, key: Tensor, tolerance: float) -> Tensor:
+    """Split every class of equal rank into its tied runs of `key`: (B, N), (B, N) -> (B, N) int64."""
+    by_key = key.argsort(1)
+    order = by_key.gather(1, rank.gather(1, by_key).argsort(dim=1, stable=True))
+    sorted_rank, sorted_key = rank.gather(1, order), key.gather(1, order)
+    starts = torch.zeros_like(rank)
+    starts[:, 1:] = (sorted_rank.diff(dim=1) > 0) | (sorted_key.diff(dim=1) > tolerance)
+    return torch.empty_like(rank).scatter(1, order, starts.cumsum(1))

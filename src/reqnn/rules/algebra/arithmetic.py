@@ -1,0 +1,168 @@
+"""Sums of quaternions, multiples by real numbers, and the element-wise inner product."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from reqnn.context import RemovedBias
+from reqnn.errors import NoRuleError
+from reqnn.rules.algebra.base import algebra, align, broadcast_axis, per_entry, same_parts
+from reqnn.rules.algebra.shape import rule as structural
+from reqnn.tensor import QuaternionTensor as Q
+
+
+def rule(*names: str) -> Any:
+    """A rule of the number system: linear in the quaternions."""
+    return algebra.rule(*names, row="algebra", linear=True)
+
+
+@rule("add")
+def add(a: Any, b: Any, *, alpha: float = 1) -> Any:
+    """p + q; a parameter that is added is a bias, and goes (paper, section 3.3, "Convolution")."""
+    for x, other in ((a, b), (b, a)):
+        if isinstance(x, Q) and not isinstance(other, Q):
+            return _add_real(x, other)
+    a, b = same_parts(a, b)
+    axis, layout = broadcast_axis(a, b)
+    rank = max(a.rank, b.rank)
+    return a.like(torch.add(align(a.components, rank), align(b.components, rank), alpha=alpha), axis, layout)
+
+
+def _add_real(x: Q, other: Any) -> Q:
+    if isinstance(other, (int, float)) and other == 0:
+        return x.same(x.components)
+    if isinstance(other, RemovedBias):
+        return _broadcast_like(x, other)
+    if isinstance(other, Tensor) and x.context.plan is not None and x.context.plan.drop(other):
+        return _broadcast_like(x, other)
+    given = f"the number {other}" if not isinstance(other, Tensor) else f"a real tensor of shape {tuple(other.shape)}"
+    raise NoRuleError(
+        f"{given} is added to quaternion features. A number that does not turn with the cloud cannot be added to what does; "
+        "only parameters (biases) are dropped"
+    )
+
+
+def _broadcast_like(x: Q, other: Tensor) -> Q:
+    """What adding zeros of that shape gives."""
+    if other.dim() <= x.rank:
+        return x.same(x.components)
+    components = align(x.components, other.dim()).expand(-1, *other.shape)
+    return x.like(components, None if x.axis is None else x.axis - x.rank, x.vectors)
+
+
+@rule("sub")
+def sub(a: Any, b: Any, *, alpha: float = 1) -> Q:
+    """p − q."""
+    return add(a, mul(b, -alpha) if not isinstance(b, (int, float)) else -b)
+
+
+@rule("rsub")
+def rsub(a: Any, b: Any, *, alpha: float = 1) -> Q:
+    """q − p, the reflected form."""
+    return sub(b, a)
+
+
+@rule("neg")
+def neg(x: Q) -> Q:
+    """−q."""
+    return x.same(-x.components)
+
+
+@rule("positive")
+def positive(x: Q) -> Q:
+    """+q."""
+    return x
+
+
+@algebra.rule("mul", row="algebra", linear=True)
+def mul(a: Any, b: Any) -> Any:
+    """λ·q for real λ; ⟨p, q⟩ for two quaternions: real and invariant to rotation."""
+    if isinstance(a, Q) and isinstance(b, Q):
+        return inner(a, b)
+    x, factor = (a, b) if isinstance(a, Q) else (b, a)
+    if not isinstance(x, Q):
+        return a * b
+    return _scale(x, factor)
+
+
+def inner(a: Q, b: Q) -> Tensor:
+    """⟨p, q⟩ = p₁q₁ + p₂q₂ + p₃q₃ of each pair of elements; one number where the user's code had three products."""
+    broadcast_axis(a, b)
+    a, b = same_parts(a, b)
+    rank = max(a.rank, b.rank)
+    return (align(a.components, rank) * align(b.components, rank)).sum(0)
+
+
+def _scale(x: Q, factor: Any) -> Q:
+    if not isinstance(factor, Tensor):
+        return x.same(x.components * factor)
+    factor = per_entry(factor, x)
+    rank = max(x.rank, factor.dim())
+    return x.like(align(x.components, rank) * factor, None if x.axis is None else x.axis - x.rank, x.vectors)
+
+
+@rule("div")
+def div(x: Any, divisor: Any, *, rounding_mode: str | None = None) -> Q:
+    """q / λ for real λ."""
+    if not isinstance(x, Q) or isinstance(divisor, Q):
+        raise NoRuleError("something is divided by quaternion features; divide by their norm")
+    if rounding_mode is not None:
+        raise NoRuleError("rounding depends on the orientation")
+    if not isinstance(divisor, Tensor):
+        return x.same(x.components / divisor)
+    divisor = per_entry(divisor, x)
+    rank = max(x.rank, divisor.dim())
+    return x.like(align(x.components, rank) / divisor, None if x.axis is None else x.axis - x.rank, x.vectors)
+
+
+@algebra.rule("pow", row="algebra")
+def power(x: Any, exponent: Any) -> Tensor:
+    """q² = ⟨q, q⟩ = ‖q‖² as the elements of a norm or a distance; no other power."""
+    if not isinstance(x, Q) or isinstance(exponent, Tensor) or exponent != 2:
+        raise NoRuleError("only the square of quaternion features is invariant, as in a norm or a distance")
+    return x.squared_norm()
+
+
+@algebra.rule("square", row="algebra")
+def square(x: Q) -> Tensor:
+    """‖q‖² of each element."""
+    return x.squared_norm()
+
+
+@algebra.rule("abs", row="algebra")
+def absolute(x: Q) -> Tensor:
+    """‖q‖ of each element."""
+    if x.axis is not None and x.holds_vectors(x.axis):
+        raise NoRuleError("the absolute value of single coordinates depends on the orientation; take the norm of the vector")
+    return x.norm_of_elements()
+
+
+@rule("addcmul")
+def addcmul(x: Any, a: Any, b: Any, *, value: float = 1) -> Any:
+    """x + value·a·b."""
+    return x + value * (a * b)
+
+
+@rule("lerp")
+def lerp(start: Q, end: Q, weight: Any) -> Q:
+    """start + weight·(end − start)."""
+    return start + (end - start) * weight
+
+
+@structural("zeros_like", "empty_like")
+def zeros_like(x: Q, **named: Any) -> Q:
+    """Zero quaternions of the same shape."""
+    return x.same(torch.zeros_like(x.components, **_without_memory_format(named)))
+
+
+def _without_memory_format(named: dict[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in named.items() if key != "memory_format"}
+
+
+@algebra.rule("ones_like", "rand_like", "randn_like", "full_like", row="structure")
+def numbers_like(x: Q, *args: Any, **named: Any) -> Tensor:
+    """Real numbers of the same shape would not turn with the cloud."""
+    raise NoRuleError("real numbers 'like' quaternion features would be of another kind; make them with torch.ones(x.shape) …")

@@ -1,0 +1,103 @@
+"""The rule set that the number system brings by itself: what any tensor of quaternions can do, whatever the layers are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from reqnn import layout as lay
+from reqnn.errors import NoRuleError
+from reqnn.rules.registry import RuleSet
+from reqnn.tensor import QuaternionTensor
+
+algebra = RuleSet("algebra")
+
+
+def sizes(args: Sequence[Any]) -> list[int]:
+    """``view(2, 3)`` and ``view((2, 3))`` alike."""
+    if len(args) == 1 and isinstance(args[0], (tuple, list, torch.Size)):
+        return list(args[0])
+    return list(args)
+
+
+def require_quaternion(x: Any, what: str) -> QuaternionTensor:
+    """The operand that has to be a quaternion tensor."""
+    if not isinstance(x, QuaternionTensor):
+        raise NoRuleError(f"{what} must be quaternion features here, not {type(x).__name__}")
+    return x
+
+
+def refuse_over_vectors(x: QuaternionTensor, dims: Sequence[int], what: str) -> None:
+    """An operation that would run along x, y and z."""
+    for dim in dims:
+        if x.holds_vectors(dim):
+            raise NoRuleError(f"{what} along axis {dim} would mix the coordinates x, y, z, which turn into one another")
+
+
+def align(x: Tensor, rank: int) -> Tensor:
+    """Components with logical axes of size 1 put in front, so that they broadcast against `rank` logical axes."""
+    return x.reshape(x.shape[0], *[1] * (rank - (x.dim() - 1)), *x.shape[1:]) if x.dim() - 1 < rank else x
+
+
+def per_entry(real: Tensor, x: QuaternionTensor) -> Tensor:
+    """A real tensor that broadcasts against x in channels, as one that broadcasts in entries.
+
+    Along an axis of vectors it must have size 1, be a parameter (re-sized in the dry run), or give x, y and z of each
+    vector the same number.
+    """
+    if x.axis is None or not lay.has_vectors(x.vectors):
+        return real
+    dim = x.axis - x.rank
+    if real.dim() < -dim or real.shape[dim] == 1:
+        return real
+    if x.context.plan is not None and x.context.plan.owner(real) is not None:
+        return x.context.fit(real, dim % real.dim(), x.vectors)
+    if real.shape[dim] == len(x.vectors):
+        return real
+    return representatives(real, dim, x.vectors)
+
+
+def representatives(real: Tensor, dim: int, layout: str) -> Tensor:
+    """One number an entry, from a tensor that repeats it for each of the entry's channels."""
+    if real.shape[dim] != lay.width(layout):
+        raise RuntimeError(f"size {real.shape[dim]} of axis {dim} does not match the {lay.width(layout)} channels there")
+    first = lay.starts(layout)
+    chosen = real.index_select(dim, torch.tensor(first, device=real.device))
+    if not torch.compiler.is_compiling():
+        counts = torch.tensor([3 if entry in "vi" else 1 for entry in layout], device=real.device)
+        if not torch.equal(chosen.repeat_interleave(counts, dim), real):
+            raise NoRuleError("the numbers differ between the coordinates x, y, z of a vector, which turn into one another")
+    return chosen
+
+
+def broadcast_axis(*operands: QuaternionTensor) -> tuple[int | None, str]:
+    """The axis (counted from the end) and layout of element-wise results, checked for agreement."""
+    axis: int | None = None
+    layout = ""
+    for x in operands:
+        if x.axis is None:
+            continue
+        here = x.axis - x.rank
+        if axis is not None and (axis, layout) != (here, x.vectors):
+            raise NoRuleError(f"two axes of coordinates do not match: {lay.describe(layout)} and {lay.describe(x.vectors)}")
+        axis, layout = here, x.vectors
+    if axis is None:
+        return None, ""
+    for x in operands:
+        if x.axis is None and x.rank >= -axis and x.components.shape[axis] not in (1, len(layout)):
+            if x.context.plan is not None and x.components.shape[axis] == lay.width(layout):
+                x.context.plan.output_vectors(x)
+            raise NoRuleError(
+                f"coordinates ({lay.describe(layout)}) meet {x.components.shape[axis]} quaternion features on the same axis"
+            )
+    return axis, layout
+
+
+def same_parts(*operands: QuaternionTensor) -> list[QuaternionTensor]:
+    """Operands with the same number of stored parts: where one stores its real part, all do."""
+    if any(x.components.shape[0] == 4 for x in operands):
+        return [x.general() for x in operands]
+    return list(operands)

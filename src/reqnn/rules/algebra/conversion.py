@@ -1,0 +1,109 @@
+"""Copies, casts and questions about a tensor: dtype, device, size."""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from reqnn.rules.algebra.base import algebra, sizes
+from reqnn.rules.algebra.shape import rule
+from reqnn.tensor import QuaternionTensor as Q
+
+
+def _componentwise(name: str) -> None:
+    method = getattr(Tensor, name)
+
+    def apply(x: Q, *args: Any, **kwargs: Any) -> Q:
+        kwargs.pop("memory_format", None)
+        args = tuple(arg.components if isinstance(arg, Q) else arg for arg in args if not isinstance(arg, torch.memory_format))
+        return x.same(method(x.components, *args, **kwargs))
+
+    apply.__doc__ = f"``x.{name}(…)`` on every component."
+    rule(name)(apply)
+
+
+for _name in (
+    "clone", "detach", "contiguous", "to", "type_as", "float", "double", "half", "bfloat16", "cpu", "cuda", "requires_grad_",
+    "detach_", "zero_", "nan_to_num",
+):  # fmt: skip
+    _componentwise(_name)
+
+
+@rule("type")
+def cast(x: Q, dtype: Any = None, **kwargs: Any) -> Any:
+    """``x.type()`` or ``x.type(dtype)``."""
+    return x.components.type() if dtype is None else x.same(x.components.type(dtype))
+
+
+@rule("copy_")
+def copy_(x: Any, source: Any, non_blocking: bool = False) -> Q:
+    """Overwrite with other quaternions."""
+    return x.become(source.expand(x.user_shape).clone(), linear=True)
+
+
+def _ask(*names: str) -> Any:
+    return algebra.rule(*names, row="structure")
+
+
+@_ask("size")
+def size(x: Q, dim: int | None = None) -> Any:
+    """``x.size()`` in the user's channels."""
+    return x.user_shape if dim is None else x.user_shape[dim]
+
+
+@_ask("dim", "ndimension")
+def rank(x: Q) -> int:
+    """The number of logical axes."""
+    return x.rank
+
+
+@_ask("numel", "nelement")
+def numel(x: Q) -> int:
+    """The number of elements in the user's channels."""
+    return prod(x.user_shape)
+
+
+@_ask("__len__")
+def length(x: Q) -> int:
+    """The size of the first axis."""
+    return int(x.user_shape[0])
+
+
+def _ask_components(name: str) -> None:
+    method = getattr(Tensor, name)
+    _ask(name)(lambda x, *args, **kwargs: method(x.components, *args, **kwargs))
+
+
+for _name in ("is_floating_point", "is_complex", "is_contiguous", "get_device", "element_size", "data_ptr", "is_inference"):
+    _ask_components(_name)
+
+
+def _new(name: str) -> None:
+    method = getattr(Tensor, name)
+    _ask(name)(lambda x, *args, **kwargs: method(x.components, *args, **kwargs))
+
+
+for _name in ("new_zeros", "new_ones", "new_empty", "new_full", "new_tensor"):
+    _new(_name)
+
+
+@_ask("__repr__", "__str__", "__format__")
+def text(x: Q, *args: Any, **kwargs: Any) -> str:
+    """A printable form."""
+    return Q.__repr__(x)
+
+
+@_ask("is_same_size")
+def is_same_size(x: Tensor, other: Tensor) -> bool:
+    """Whether two shapes are equal."""
+    return x.shape == other.shape
+
+
+@_ask("result_type")
+def result_type(*tensors: Any) -> torch.dtype:
+    """The dtype of a combination."""
+    first, second = (item.components if isinstance(item, Q) else item for item in sizes(tensors))
+    return torch.result_type(first, second)

@@ -1,0 +1,180 @@
+"""Matrix products and einsum: real with quaternion gives quaternion, quaternion with quaternion gives invariants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from reqnn.context import RemovedTransform
+from reqnn.errors import NoRuleError
+from reqnn.rules.algebra.arithmetic import inner
+from reqnn.rules.algebra.base import algebra, align, same_parts
+from reqnn.tensor import QuaternionTensor as Q
+
+
+def rule(*names: str, extension: bool = False) -> Any:
+    """A rule of the number system."""
+    return algebra.rule(*names, row="algebra", extension=extension)
+
+
+@rule("matmul", "bmm", "mm", "mv")
+def matmul(a: Any, b: Any, **named: Any) -> Any:
+    """Σ_c a_nc·b_cm: Q·real and real·Q are Q, Q·Q is Σ_c ⟨a_nc, b_cm⟩, real and invariant."""
+    for x, other in ((a, b), (b, a)):
+        if isinstance(other, RemovedTransform):
+            return x
+    if a.dim() == 1 and b.dim() == 1:
+        return torch.einsum("c,c->", a, b)
+    if a.dim() == 1:
+        return torch.matmul(a.unsqueeze(0), b).squeeze(-2)
+    if b.dim() == 1:
+        return torch.matmul(a, b.unsqueeze(-1)).squeeze(-1)
+    if isinstance(a, Q) and isinstance(b, Q):
+        return _invariant_product(a, b)
+    rank = max(a.dim(), b.dim())
+    if isinstance(a, Q):
+        weight = _contracted(b, b.dim() - 2, a, a.rank - 1)
+        axis = a.axis if a.axis is None or a.axis != a.rank - 1 else None
+        out = align(a.components, rank) @ weight
+        return a.like(out, None if axis is None else axis - a.rank, a.vectors if axis is not None else "")
+    weight = _contracted(a, a.dim() - 1, b, b.rank - 2)
+    axis = b.axis if b.axis is None or b.axis != b.rank - 2 else None
+    out = weight @ align(b.components, rank)
+    return b.like(out, None if axis is None else axis - b.rank, b.vectors if axis is not None else "")
+
+
+@rule("rmatmul")
+def rmatmul(a: Any, b: Any) -> Any:
+    """The reflected operator."""
+    return matmul(b, a)
+
+
+def _contracted(weight: Tensor, dim: int, x: Q, along: int) -> Tensor:
+    """A real matrix whose axis `dim` is summed against x's axis `along`."""
+    if not x.holds_vectors(along):
+        return weight
+    if x.context.plan is None or x.context.plan.owner(weight) is None:
+        if weight.shape[dim] == len(x.vectors):
+            return weight
+        raise NoRuleError(
+            f"a real matrix of shape {tuple(weight.shape)} multiplies the coordinates x, y, z. If it comes from a spatial "
+            "transformer (STN), drop that submodule with remove=: equivariance makes it superfluous"
+        )
+    return x.context.fit(weight, dim, x.vectors)
+
+
+def _invariant_product(a: Q, b: Q) -> Tensor:
+    if a.holds_vectors(a.rank - 2) or b.holds_vectors(b.rank - 1):
+        raise NoRuleError("a product of coordinates with coordinates (such as a covariance matrix) turns with the cloud")
+    if a.holds_vectors(a.rank - 1) != b.holds_vectors(b.rank - 2):
+        raise NoRuleError("coordinates are multiplied with quaternion features")
+    a, b = same_parts(a, b)
+    rank = max(a.rank, b.rank)
+    left = align(a.components, rank).movedim(0, -1).flatten(-2)
+    right = align(b.components, rank).movedim(0, -2).flatten(-3, -2)
+    return left @ right
+
+
+@rule("baddbmm", "addmm", "addbmm")
+def baddbmm(x: Any, a: Any, b: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    """β·x + α·a·b."""
+    product = matmul(a, b) * alpha
+    return product if beta == 0 else x * beta + product
+
+
+@rule("dot", "inner", "vdot")
+def dot(a: Any, b: Any) -> Any:
+    """Σ_c ⟨a_c, b_c⟩ over the last axis."""
+    if a.dim() == 1 and b.dim() == 1:
+        return torch.einsum("c,c->", a, b)
+    return torch.matmul(a, b.transpose(-1, -2))
+
+
+@rule("linalg_vecdot")
+def vecdot(a: Any, b: Any, *, dim: int = -1) -> Tensor:
+    """Σ ⟨a, b⟩ along an axis."""
+    return inner(a, b).sum(dim)
+
+
+@rule("einsum")
+def einsum(equation: str, *operands: Any) -> Any:
+    """Einstein sums with one quaternion operand (result Q) or two (their inner products: real and invariant)."""
+    items = list(operands[0]) if len(operands) == 1 and isinstance(operands[0], (tuple, list)) else list(operands)
+    if not isinstance(equation, str):
+        raise NoRuleError("einsum with lists of axes; write the equation as text")
+    inputs, output = _parse(equation)
+    quaternion = [i for i, item in enumerate(items) if isinstance(item, Q)]
+    if len(quaternion) > 2:
+        raise NoRuleError("a product of more than two quaternion operands; multiply two at a time")
+    hidden = next(letter for letter in "hHxXyYzZqQwW" if letter not in equation)
+    letters = {i: _axis_letter(items[i], inputs[i]) for i in quaternion}
+    tensors: list[Tensor] = []
+    parts = dict(zip(quaternion, same_parts(*[items[i] for i in quaternion]), strict=True))
+    for i, item in enumerate(items):
+        tensors.append(parts[i].components if i in parts else _einsum_real(item, inputs[i], items, letters))
+    terms = [hidden + text if i in parts else text for i, text in enumerate(inputs)]
+    if len(quaternion) == 1:
+        x = items[quaternion[0]]
+        letter = letters[quaternion[0]]
+        out = torch.einsum(",".join(terms) + "->" + hidden + output, *tensors)
+        if letter is None or letter not in output:
+            if letter is not None and not any(letter in text for i, text in enumerate(inputs) if i != quaternion[0]):
+                raise NoRuleError("einsum sums over the coordinates x, y, z, which turn into one another")
+            return x.like(out)
+        after = len(output.split(letter)[1].replace("...", ""))
+        if "..." in output.split(letter)[1]:
+            raise NoRuleError("einsum with '...' after the axis of coordinates")
+        return x.like(out, -1 - after, x.vectors)
+    for letter in letters.values():
+        if letter is not None and letter in output and not all(letter == other for other in letters.values()):
+            raise NoRuleError("einsum keeps an axis of coordinates in a product of two quaternion operands")
+    return torch.einsum(",".join(terms) + "->" + output, *tensors)
+
+
+def _parse(equation: str) -> tuple[list[str], str]:
+    left, arrow, output = equation.replace(" ", "").partition("->")
+    inputs = left.split(",")
+    if not arrow:
+        counts = {letter: left.count(letter) for letter in left if letter.isalpha()}
+        output = ("..." if "..." in left else "") + "".join(sorted(k for k, count in counts.items() if count == 1))
+    return inputs, output
+
+
+def _axis_letter(x: Q, term: str) -> str | None:
+    """The letter of the axis of coordinates."""
+    if x.axis is None or not x.holds_vectors(x.axis):
+        return None
+    before, dots, after = term.partition("...")
+    if not dots:
+        return term[x.axis]
+    if x.axis < len(before):
+        return before[x.axis]
+    from_end = x.axis - x.rank
+    if -from_end <= len(after):
+        return after[from_end]
+    raise NoRuleError("einsum with the axis of coordinates inside '...'")
+
+
+def _einsum_real(item: Tensor, term: str, items: list[Any], letters: dict[int, str | None]) -> Tensor:
+    """A real operand that shares the letter of an axis of coordinates."""
+    for i, letter in letters.items():
+        if letter is not None and letter in term:
+            if "..." in term:
+                raise NoRuleError("einsum of coordinates with a real operand that has '...'")
+            item = _contracted(item, term.index(letter), items[i], items[i].axis)
+    return item
+
+
+@rule("cross", "linalg_cross", extension=True)
+def cross(a: Any, b: Any, *args: Any, dim: int | None = None) -> Q:
+    """a × b turns with a and b; along an axis of coordinates, one cross product for each vector."""
+    along = args[0] if args else dim
+    if not (isinstance(a, Q) and isinstance(b, Q)) or a.components.shape[0] == 4:
+        raise NoRuleError("a cross product needs two tensors of vectors")
+    axis = -1 if along is None else along
+    if a.axis is None or (axis - a.rank if axis >= 0 else axis) != a.axis - a.rank or a.vectors != b.vectors:
+        raise NoRuleError("a cross product along an axis that holds no coordinates")
+    rank = max(a.rank, b.rank)
+    return a.like(torch.linalg.cross(align(a.components, rank), align(b.components, rank), dim=0), a.axis - a.rank, a.vectors)

@@ -1,0 +1,124 @@
+"""Sums, means and norms over axes; distances."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from reqnn.errors import NoRuleError
+from reqnn.rules.algebra.arithmetic import inner
+from reqnn.rules.algebra.base import algebra, refuse_over_vectors, same_parts
+from reqnn.tensor import QuaternionTensor as Q
+from reqnn.tensor import safe_sqrt
+
+
+def rule(*names: str, extension: bool = False) -> Any:
+    """A rule of the number system."""
+    return algebra.rule(*names, row="algebra", extension=extension)
+
+
+def reduced(x: Q, components: Tensor, dims: Sequence[int], keepdim: bool) -> Q:
+    """The result of a reduction over logical axes."""
+    if x.axis is None or x.axis in dims:
+        return x.like(components)
+    axis = x.axis if keepdim else x.axis - sum(d < x.axis for d in dims)
+    return x.like(components, axis, x.vectors)
+
+
+def _linear_reduction(x: Q, dim: Any, keepdim: bool, name: str, dtype: torch.dtype | None) -> Q:
+    dims = tuple(range(x.rank)) if dim is None or dim == () else x.dims(dim)
+    refuse_over_vectors(x, dims, name)
+    if x.axis in dims and "s" in x.vectors:
+        raise NoRuleError(f"{name} over an axis that holds scalars beside vectors")
+    out = getattr(torch, name)(x.components, [d + 1 for d in dims], keepdim=keepdim, dtype=dtype)
+    return reduced(x, out, dims, keepdim)
+
+
+@rule("sum")
+def total(x: Q, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, axis: Any = None) -> Q:
+    """Σ q; over coordinates it raises."""
+    return _linear_reduction(x, dim if axis is None else axis, keepdim, "sum", dtype)
+
+
+@rule("mean")
+def mean(x: Q, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, axis: Any = None) -> Q:
+    """Mean of quaternions; over coordinates it raises."""
+    return _linear_reduction(x, dim if axis is None else axis, keepdim, "mean", dtype)
+
+
+@rule("cumsum")
+def cumsum(x: Q, dim: int, *, dtype: Any = None) -> Q:
+    """Running sums."""
+    (at,) = x.dims(dim)
+    refuse_over_vectors(x, [at], "cumsum")
+    return x.same(x.components.cumsum(at + 1, dtype=dtype))
+
+
+@rule("norm", "linalg_norm", "linalg_vector_norm", "frobenius_norm")
+def norm(x: Q, p: Any = 2, dim: Any = None, keepdim: bool = False, *args: Any, **named: Any) -> Tensor:
+    """√Σ‖q‖² over axes: invariant. Along coordinates it is the length of the vectors."""
+    order = named.get("ord", p)
+    dims = tuple(range(x.rank)) if dim is None else x.dims(dim)
+    if order not in (2, 2.0, "fro", None):
+        refuse_over_vectors(x, dims, f"the {order}-norm")
+        return torch.linalg.vector_norm(x.norm_of_elements(), order, dims, keepdim)
+    return safe_sqrt(x.squared_norm().sum(dims, keepdim=keepdim))
+
+
+@rule("normalize")
+def normalize(x: Q, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Any = None) -> Q:
+    """x / ‖x‖ along an axis: unit vectors, where the axis holds coordinates."""
+    return x / norm(x, p, dim, keepdim=True).clamp(min=eps)
+
+
+@rule("cdist")
+def cdist(a: Any, b: Any, p: float = 2.0, **named: Any) -> Tensor:
+    """Distances between rows of quaternions: invariant."""
+    if p != 2 or not (isinstance(a, Q) and isinstance(b, Q)):
+        raise NoRuleError("only the Euclidean distance (p = 2) of two quaternion tensors is invariant")
+    a, b = same_parts(a, b)
+    return torch.cdist(a.as_real_coordinates(), b.as_real_coordinates(), compute_mode="donot_use_mm_for_euclid_dist")
+
+
+@rule("pairwise_distance")
+def pairwise_distance(a: Any, b: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
+    """‖a − b‖ along the last axis."""
+    return norm(a - b, p, -1, keepdim)
+
+
+@rule("dist")
+def dist(a: Any, b: Any, p: float = 2.0) -> Tensor:
+    """‖a − b‖ of everything."""
+    return norm(a - b, p)
+
+
+@rule("cosine_similarity")
+def cosine_similarity(a: Any, b: Any, dim: int = 1, eps: float = 1e-8) -> Tensor:
+    """⟨a, b⟩ / (‖a‖·‖b‖) along an axis."""
+    product = inner(a, b).sum(dim)
+    return product / (norm(a, 2, dim).clamp(min=eps) * norm(b, 2, dim).clamp(min=eps))
+
+
+@rule("var", extension=True)
+def var(x: Q, dim: Any = None, *args: Any, correction: Any = 1, keepdim: bool = False, **named: Any) -> Tensor:
+    """E‖q − E q‖² over axes: the spread of the quaternions, one number for x, y and z."""
+    if args:
+        correction = args[0] if not isinstance(args[0], bool) else int(args[0])
+        keepdim = args[1] if len(args) > 1 else keepdim
+    correction = int(named.get("unbiased", correction))
+    dims = tuple(range(x.rank)) if dim is None else x.dims(dim)
+    if dims == (x.axis,) and x.holds_vectors(x.axis):
+        raise NoRuleError("the variance among the coordinates x, y, z of one vector depends on the orientation")
+    axes = [d + 1 for d in dims]
+    spread = (x.components - x.components.mean(axes, keepdim=True)).square().sum(0)
+    count = spread.numel() // spread.sum(dims).numel()
+    return spread.sum(dims, keepdim=keepdim) / max(count - correction, 1)
+
+
+@rule("std", extension=True)
+def std(x: Q, *args: Any, **named: Any) -> Tensor:
+    """√ of `var`, with gradient 0 at 0."""
+    return safe_sqrt(var(x, *args, **named))

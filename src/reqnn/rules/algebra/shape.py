@@ -1,0 +1,297 @@
+"""Shapes: view, permute, expand, cat, split …: the hidden axis stays in front, the layout follows its axis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from reqnn import layout as lay
+from reqnn.errors import NoRuleError
+from reqnn.rules.algebra.base import algebra, same_parts, sizes
+from reqnn.tensor import QuaternionTensor as Q
+
+
+def rule(*names: str) -> Any:
+    """A structural rule: nothing but the order of elements changes."""
+    return algebra.rule(*names, row="structure", linear=True)
+
+
+@rule("view", "reshape", "_unsafe_view", "_reshape_alias")
+def reshape(x: Q, *shape: Any, **named: Any) -> Q:
+    """(*, ) → any shape with the same channels; an axis of vectors is followed (`reqnn.layout.reshape`)."""
+    shape = shape or tuple(named.values())
+    if len(shape) == 1 and isinstance(shape[0], torch.dtype):
+        raise NoRuleError("a view as another dtype")
+    numel = prod(x.user_shape)
+    wanted = lay.resolve(sizes(shape), numel)
+    if prod(wanted) != numel:
+        raise RuntimeError(f"shape '{sizes(shape)}' is invalid for input of size {numel}")
+    if x.axis is None:
+        return x.like(x.components.reshape(x.components.shape[0], *wanted))
+    true, axis, layout = lay.reshape(x.user_shape, x.axis, x.vectors, wanted)
+    return x.like(x.components.reshape(x.components.shape[0], *true), axis, layout)
+
+
+@rule("view_as", "reshape_as")
+def reshape_as(x: Q, other: Tensor) -> Q:
+    """Reshape to the shape of another tensor."""
+    return reshape(x, other.shape)
+
+
+@rule("flatten", "ravel")
+def flatten(x: Q, start_dim: int = 0, end_dim: int = -1) -> Q:
+    """Merge neighbouring axes."""
+    if x.rank == 0:
+        return reshape(x, 1)
+    (start, end), shape = x.dims((start_dim, end_dim)), x.user_shape
+    return reshape(x, *shape[:start], prod(shape[start : end + 1]), *shape[end + 1 :])
+
+
+@rule("unflatten")
+def unflatten(x: Q, dim: int, sizes: Sequence[int]) -> Q:
+    """Split one axis into several."""
+    (at,), shape = x.dims(dim), x.user_shape
+    return reshape(x, *shape[:at], *lay.resolve(sizes, shape[at]), *shape[at + 1 :])
+
+
+@rule("squeeze")
+def squeeze(x: Q, dim: int | Sequence[int] | None = None) -> Q:
+    """Drop axes of size 1; an axis of coordinates has 3 and stays."""
+    shape = x.user_shape
+    dims = range(x.rank) if dim is None else x.dims(dim)
+    return _drop(x, [d for d in dims if shape[d] == 1])
+
+
+def _drop(x: Q, dims: Sequence[int]) -> Q:
+    if not dims:
+        return x.same(x.components)
+    axis = None if x.axis is None or x.axis in dims else x.axis - sum(d < x.axis for d in dims)
+    if x.axis in dims and "s" in x.vectors:
+        raise NoRuleError("the axis of a single scalar channel is squeezed away")
+    return x.like(x.components.squeeze([d + 1 for d in dims]), axis, x.vectors if axis is not None else "")
+
+
+@rule("unsqueeze")
+def unsqueeze(x: Q, dim: int) -> Q:
+    """Insert an axis of size 1."""
+    at = dim % (x.rank + 1)
+    axis = None if x.axis is None else x.axis + (at <= x.axis)
+    return x.like(x.components.unsqueeze(at + 1), axis, x.vectors)
+
+
+@rule("permute")
+def permute(x: Q, *dims: Any) -> Q:
+    """Reorder axes."""
+    order = x.dims(sizes(dims))
+    axis = None if x.axis is None else order.index(x.axis)
+    return x.like(x.components.permute(0, *[d + 1 for d in order]), axis, x.vectors)
+
+
+@rule("transpose")
+def transpose(x: Q, dim0: int, dim1: int) -> Q:
+    """Swap two axes."""
+    order = list(range(x.rank))
+    a, b = x.dims((dim0, dim1))
+    order[a], order[b] = b, a
+    return permute(x, order)
+
+
+@rule("t", "adjoint")
+def t(x: Q) -> Q:
+    """Swap the last two axes."""
+    return x.same(x.components) if x.rank < 2 else transpose(x, -2, -1)
+
+
+@rule("movedim")
+def movedim(x: Q, source: int | Sequence[int], destination: int | Sequence[int]) -> Q:
+    """Move axes to new places."""
+    order = torch.empty(list(range(2, x.rank + 2)), device="meta").movedim(source, destination).shape
+    return permute(x, [size - 2 for size in order])
+
+
+@rule("expand", "broadcast_to", "expand_as")
+def expand(x: Q, *shape: Any) -> Q:
+    """Repeat along axes of size 1 without copying."""
+    first = shape[0]
+    wanted = list(first.shape) if isinstance(first, Tensor) else sizes(shape)
+    added = len(wanted) - x.rank
+    true = [x.components.shape[0], *wanted]
+    current = [1] * added + list(x.user_shape)
+    if x.axis is not None:
+        if wanted[x.axis + added] not in (-1, current[x.axis + added]):
+            raise RuntimeError(f"axis {x.axis} holds {current[x.axis + added]} channels and cannot be expanded")
+        true[x.axis + added + 1] = -1
+    components = x.components.reshape(x.components.shape[0], *[1] * added, *x.components.shape[1:])
+    return x.like(components.expand(true), None if x.axis is None else x.axis + added, x.vectors)
+
+
+@rule("broadcast_tensors")
+def broadcast_tensors(*tensors: Tensor) -> list[Tensor]:
+    """Expand all to a common shape."""
+    items = sizes(tensors)
+    shape = torch.broadcast_shapes(*[item.shape for item in items])
+    return [item.expand(shape) for item in items]
+
+
+@rule("repeat", "tile")
+def repeat(x: Q, *repeats: Any) -> Q:
+    """Copies of the whole along each axis."""
+    counts = sizes(repeats)
+    counts = [1] * (x.rank - len(counts)) + counts
+    added = len(counts) - x.rank
+    components = x.components.reshape(x.components.shape[0], *[1] * added, *x.components.shape[1:]).repeat(1, *counts)
+    if x.axis is None:
+        return x.like(components)
+    axis = x.axis + added
+    return x.like(components, axis, x.vectors * counts[axis])
+
+
+@rule("repeat_interleave")
+def repeat_interleave(x: Q, repeats: Any, dim: int | None = None, *, output_size: int | None = None) -> Q:
+    """Copies of each element along one axis."""
+    if dim is None:
+        x, dim = flatten(x), 0
+    (at,) = x.dims(dim)
+    if x.holds_vectors(at):
+        raise NoRuleError("repeat_interleave along coordinates repeats x before y; repeat whole vectors with repeat()")
+    components = x.components.repeat_interleave(repeats, at + 1, output_size=output_size)
+    if at == x.axis and not isinstance(repeats, int):
+        raise NoRuleError("a different number of repeats for each scalar channel")
+    layout = "".join(entry * repeats for entry in x.vectors) if at == x.axis else x.vectors
+    return x.like(components, x.axis, layout)
+
+
+@rule("cat")
+def cat(tensors: Sequence[Tensor], dim: int = 0, **named: Any) -> Q:
+    """Concatenate; along channels the layouts join as strings do."""
+    dim = named.get("axis", dim)
+    operands = [_quaternion_part(x, "cat") for x in tensors if not (x.dim() == 1 and x.shape[0] == 0)]
+    operands = same_parts(*operands)
+    (at,) = operands[0].dims(dim)
+    components = torch.cat([x.components for x in operands], at + 1)
+    if all(x.axis in (None, at) for x in operands):
+        layout = "".join(x.layout_on(at) for x in operands)
+        return operands[0].like(components, at, layout)
+    first = operands[0]
+    if any((x.axis, x.vectors) != (first.axis, first.vectors) for x in operands):
+        raise NoRuleError("tensors with different axes of coordinates are concatenated")
+    return first.same(components)
+
+
+@rule("stack")
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Q:
+    """Concatenate along a new axis."""
+    at = dim % (tensors[0].dim() + 1)
+    return cat([unsqueeze(_quaternion_part(x, "stack"), at) for x in tensors], at)
+
+
+@rule("hstack")
+def hstack(tensors: Sequence[Tensor]) -> Q:
+    """Concatenate along axis 1 (0 for vectors)."""
+    return cat(tensors, 0 if tensors[0].dim() < 2 else 1)
+
+
+@rule("vstack")
+def vstack(tensors: Sequence[Tensor]) -> Q:
+    """Concatenate along axis 0."""
+    return cat([_quaternion_part(x, "vstack") for x in tensors], 0)
+
+
+def _quaternion_part(x: Tensor, what: str) -> Q:
+    if not isinstance(x, Q):
+        raise NoRuleError(
+            f"{what} joins quaternion features with a real tensor of shape {tuple(x.shape)}. Numbers that do not turn cannot "
+            "stand among vectors: declare input scalars with scalars=, multiply instead of concatenating, or place "
+            "Quaternion2Real before (to_real=)"
+        )
+    return x
+
+
+def _split(x: Q, section_sizes: list[int], at: int) -> tuple[Q, ...]:
+    layout = x.layout_on(at)
+    counts = lay.split_sizes(layout, section_sizes) if at == x.axis else section_sizes
+    out, start = [], 0
+    for part, count in zip(x.components.split(counts, at + 1), counts, strict=True):
+        if at == x.axis:
+            out.append(x.like(part, at, layout[start : start + count]))
+        else:
+            out.append(x.same(part))
+        start += count
+    return tuple(out)
+
+
+@rule("split", "split_with_sizes", "unsafe_split")
+def split(x: Q, split_size_or_sections: Any = None, dim: int = 0, **named: Any) -> tuple[Q, ...]:
+    """Sections of given sizes, counted in channels."""
+    wanted = split_size_or_sections if split_size_or_sections is not None else next(iter(named.values()))
+    (at,) = x.dims(dim)
+    total = x.user_shape[at]
+    if isinstance(wanted, int):
+        wanted = [min(wanted, total - start) for start in range(0, total, wanted)]
+    return _split(x, list(wanted), at)
+
+
+@rule("chunk", "unsafe_chunk")
+def chunk(x: Q, chunks: int, dim: int = 0) -> tuple[Q, ...]:
+    """So many sections, counted in channels."""
+    (at,) = x.dims(dim)
+    return split(x, -(-x.user_shape[at] // chunks), at)
+
+
+@rule("tensor_split")
+def tensor_split(x: Q, indices_or_sections: Any, dim: int = 0) -> tuple[Q, ...]:
+    """Sections at given places, or so many of nearly the same size."""
+    (at,) = x.dims(dim)
+    total = x.user_shape[at]
+    if isinstance(indices_or_sections, int):
+        low, extra = divmod(total, indices_or_sections)
+        return _split(x, [low + (i < extra) for i in range(indices_or_sections)], at)
+    cuts = [0, *[int(i) for i in indices_or_sections], total]
+    return _split(x, [b - a for a, b in zip(cuts, cuts[1:], strict=False)], at)
+
+
+@rule("roll")
+def roll(x: Q, shifts: Any, dims: Any = ()) -> Q:
+    """Elements moved round along axes."""
+    at = x.dims(dims)
+    if not at or x.axis in at:
+        raise NoRuleError("roll along the axis of coordinates, or over the flattened tensor")
+    return x.same(x.components.roll(shifts, [d + 1 for d in at]))
+
+
+@rule("flip")
+def flip(x: Q, *dims: Any) -> Q:
+    """Reversed order along axes."""
+    at = x.dims(sizes(dims))
+    if x.axis in at:
+        raise NoRuleError("flip along the axis of coordinates")
+    return x.same(x.components.flip([d + 1 for d in at]))
+
+
+@rule("pad")
+def pad(x: Q, pad: Sequence[int], mode: str = "constant", value: float | None = None) -> Q:
+    """Zeros around (any other constant is a fixed direction); reflect and replicate as they are."""
+    if mode == "constant" and value not in (None, 0):
+        raise NoRuleError("padding with a number other than 0")
+    if x.axis is not None and any(pad[2 * (x.rank - 1 - x.axis) : 2 * (x.rank - x.axis)]):
+        raise NoRuleError("padding along the axis of coordinates")
+    if mode == "constant":
+        return x.same(torch.nn.functional.pad(x.components, list(pad)))
+    parts = torch.nn.functional.pad(x.components.flatten(0, 1), list(pad), mode=mode)
+    return x.same(parts.unflatten(0, (x.components.shape[0], -1)))
+
+
+@rule("unfold")
+def unfold(x: Q, dimension: Any = None, size: int = 0, step: int = 1, **named: Any) -> Q:
+    """Sliding windows along one axis (``Tensor.unfold``)."""
+    if named or not isinstance(dimension, int):
+        raise NoRuleError("F.unfold (im2col) of quaternion features")
+    (at,) = x.dims(dimension)
+    if at == x.axis:
+        raise NoRuleError("windows along the axis of coordinates")
+    return x.like(x.components.unfold(at + 1, size, step), x.axis, x.vectors)
+

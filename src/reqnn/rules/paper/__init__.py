@@ -1,0 +1,25 @@
+"""The paper's rules. One file a row of Table 1; rows beyond it are marked as extensions."""
+
+from reqnn.rules.paper import (
+    attention,
+    average_pooling,
+    batch_norm,
+    convolution,
+    dropout,
+    layer_norm,
+    max_pooling,
+    relu,
+)
+from reqnn.rules.paper.base import paper
+
+__all__ = [
+    "attention",
+    "average_pooling",
+    "batch_norm",
+    "convolution",
+    "dropout",
+    "layer_norm",
+    "max_pooling",
+    "paper",
+    "relu",
+]

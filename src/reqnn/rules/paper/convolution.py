@@ -1,0 +1,91 @@
+"""Table 1, "Convolution": Conv(f) = w ⊗ f with real w; the bias b goes (paper, section 3.3; proof in appendix C.1).
+
+    w ⊗ (a·i + b·j + c·k) = (w ⊗ a)·i + (w ⊗ b)·j + (w ⊗ c)·k
+
+All three imaginary parts share the real parameter w, so a convolution is the ordinary one on a batch of 3·B. Where
+declared scalars s come in beside vectors v (extension), their weights open or close the result: (w ⊗ v)·(1 + w ⊗ s).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from reqnn.errors import NoRuleError
+from reqnn.rules.paper.base import paper
+from reqnn.tensor import QuaternionTensor as Q
+
+
+@paper.rule("linear", row="Convolution")
+def linear(x: Q, weight: Tensor, bias: Tensor | None = None) -> Any:
+    """w·f along the last axis, or, at the first Linear on (B, C) features, Quaternion2Real and the ordinary Linear."""
+    if not isinstance(x, Q) or isinstance(weight, Q):
+        raise NoRuleError("quaternion features are used as the weight of a linear map")
+    if _stands_at_head(x):
+        return F.linear(x.squared_norm(), weight, bias)
+    refuse_elsewhere(x, x.rank - 1)
+    layout = x.layout_on(-1)
+    weight = x.context.fit(weight, 1, layout)
+    x.context.drop_bias(bias)
+    return gated(x, lambda parts: F.linear(parts, weight))
+
+
+def _stands_at_head(x: Q) -> bool:
+    """Whether Quaternion2Real belongs here: features of whole clouds, one row a cloud (paper, section 3.5)."""
+    context = x.context
+    if not context.auto_real or (x.axis is not None and x.holds_vectors(x.axis)):
+        return False
+    if context.batch is None:
+        return x.rank == 1
+    head = x.rank == 2 and x.components.shape[1] == context.batch
+    if head and context.plan is not None:
+        context.plan.met_head()
+    return head
+
+
+def refuse_elsewhere(x: Q, channels: int) -> None:
+    """The coordinates must lie on the axis that the layer mixes."""
+    if x.axis is not None and x.axis != channels and x.holds_vectors(x.axis):
+        raise NoRuleError(
+            f"the layer mixes axis {channels}, but the coordinates x, y, z lie on axis {x.axis}: each coordinate would be "
+            "treated by itself (is the input transposed, or vector_axis wrong?)"
+        )
+
+
+def gated(x: Q, layer: Callable[[Tensor], Tensor]) -> Q:
+    """Apply a bias-free map to the imaginary parts; scalars, where there are any, gate its result."""
+    if x.components.shape[0] == 3:
+        return x.like(layer(x.components))
+    return x.like(layer(x.components[1:]) * (1 + layer(x.components[:1])))
+
+
+def _convolution(name: str, spatial: int, transposed: bool = False) -> None:
+    function = getattr(torch, name)
+
+    def apply(x: Q, weight: Tensor, bias: Tensor | None = None, *args: Any, **kwargs: Any) -> Q:
+        if not isinstance(x, Q) or isinstance(weight, Q):
+            raise NoRuleError("quaternion features are used as the kernel of a convolution")
+        channels = x.rank - spatial - 1
+        refuse_elsewhere(x, channels)
+        weight = x.context.fit(weight, 0 if transposed else 1, x.layout_on(channels))
+        x.context.drop_bias(bias)
+        kwargs.pop("bias", None)
+
+        def layer(parts: Tensor) -> Tensor:
+            flat = parts.flatten(0, 1) if x.rank == spatial + 2 else parts
+            out = function(flat, weight, None, *args, **kwargs)
+            return out.unflatten(0, (parts.shape[0], -1)) if x.rank == spatial + 2 else out
+
+        return gated(x, layer)
+
+    apply.__doc__ = f"w ⊗ f in {spatial} dimensions, no bias."
+    paper.rule(name, row="Convolution")(apply)
+
+
+for _spatial in (1, 2, 3):
+    _convolution(f"conv{_spatial}d", _spatial)
+    _convolution(f"conv_transpose{_spatial}d", _spatial, transposed=True)

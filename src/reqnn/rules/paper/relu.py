@@ -1,0 +1,53 @@
+"""Table 1, "ReLU": ReLU(f_v) = ‖f_v‖ / max{‖f_v‖, c} · f_v (paper, section 3.3, equation 5; proof in appendix C.2).
+
+c is a constant, 1 in the paper's experiments, or the mean norm of the features of one sample: c = 1/d Σ_v ‖f_v‖. The same
+rule stands for the relatives of the ReLU: LeakyReLU, PReLU, ELU, GELU, SiLU, ….
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from reqnn.errors import NoRuleError
+from reqnn.rules.paper.base import paper
+from reqnn.tensor import QuaternionTensor as Q
+
+
+def quaternion_relu(x: Q, c: float | str | None = None) -> Q:
+    """‖f‖ / max{‖f‖, c} · f for each element."""
+    norm = x.norm_of_elements()
+    c = x.context.rules.option("c") if c is None else c
+    bound = torch.maximum(norm, _mean_norm(x, norm)) if c == "mean" else norm.clamp(min=float(c))
+    return x.same(x.components * (norm / torch.where(bound > 0, bound, 1)))
+
+
+def _mean_norm(x: Q, norm: Tensor) -> Tensor:
+    """c = 1/d Σ_v ‖f_v‖ over the channels of one place: axis 1 of (B, C, …), the last axis of (B, …, C) is not told apart."""
+    batched = x.rank > 1
+    return norm.mean(1, keepdim=True) if batched else norm.mean()
+
+
+@paper.rule("relu", "leaky_relu", "prelu", "rrelu", row="ReLU")
+def relu(x: Q, *args: Any, **named: Any) -> Q:
+    """The ReLU rule; a slope for negative numbers has no meaning here and goes."""
+    weight = args[0] if args else named.get("weight")
+    if isinstance(weight, Tensor) and x.context.plan is not None:
+        x.context.plan.to_relu(weight)
+    return quaternion_relu(x)
+
+
+@paper.rule("elu", "gelu", "silu", "selu", "celu", "mish", "hardswish", "softplus", "relu6", row="ReLU", extension=True)
+def smooth_relu(x: Q, *args: Any, **named: Any) -> Q:
+    """The ReLU rule in place of its smooth relatives."""
+    return quaternion_relu(x)
+
+
+@paper.rule("clamp", "clamp_min", row="ReLU")
+def clamp(x: Q, min: Any = None, max: Any = None) -> Q:
+    """``clamp(min=0)`` is a ReLU; other bounds cut single coordinates."""
+    if max is not None or isinstance(min, Tensor) or min != 0:
+        raise NoRuleError("clamping cuts single coordinates; only clamp(min=0), a ReLU, has a rule")
+    return quaternion_relu(x)

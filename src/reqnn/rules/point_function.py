@@ -1,0 +1,112 @@
+"""Functions on points that published networks call by well-known names, and what a revised copy does with them.
+
+The code of a network is full of ``farthest_point_sample(xyz, npoint)`` and ``query_ball_point(radius, nsample, xyz,
+new_xyz)``. In the revised copy such a function becomes a `PointFunction`: the dry run compares it with our
+permutation-invariant one and, where arguments and result fit, ours is called from then on. Functions that need no rule
+(density, graph construction) are only noted, so that the report knows Table 3's rows.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from reqnn.dispatch import quaternions
+from reqnn.tensor import QuaternionTensor
+
+Adapter = Callable[[dict[str, Any]], Tensor | None]
+Fits = Callable[[Tensor, Any], bool]
+
+
+@dataclass(frozen=True)
+class Known:
+    """A family of well-known functions.
+
+    Attributes:
+        row: the row of Table 1.
+        names: what people call it.
+        adapt: bound arguments → what ours returns for them, None where they do not fit; None: nothing to replace.
+        fits: whether the original's result is of the same kind as ours.
+    """
+
+    row: str
+    names: tuple[str, ...]
+    adapt: Adapter | None = None
+    fits: Fits | None = None
+
+
+def tensors_and_numbers(arguments: dict[str, Any]) -> tuple[list[tuple[str, Tensor]], list[tuple[str, float]]]:
+    """The tensor and the numeric arguments, in order; booleans are switches and do not count."""
+    tensors = [(name, value) for name, value in arguments.items() if isinstance(value, Tensor)]
+    numbers = [(n, v) for n, v in arguments.items() if isinstance(v, (int, float)) and not isinstance(v, bool)]
+    return tensors, numbers
+
+
+def points_last(x: Any) -> Any:
+    """(B, N, C) from (B, N, C) or (B, C, N), where an axis of coordinates tells which it is; None where it is no cloud."""
+    if not isinstance(x, QuaternionTensor) or x.rank != 3 or (x.axis is not None and "s" in x.vectors):
+        return None
+    return x.transpose(1, 2) if x.axis == 1 else x
+
+
+class PointFunction:
+    """A well-known function in a revised copy.
+
+    Args:
+        known: the family, None where the user asked for the replacement.
+        original: the function as the network has it.
+        replacement: the user's own replacement.
+    """
+
+    def __init__(self, known: Known | None, original: Callable, replacement: Callable | None = None) -> None:
+        self.known, self.original, self.replacement = known, original, replacement
+        self.ours: bool | None = None
+        self.__name__ = original.__name__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Ours, the user's, or the original, as the dry run decided."""
+        operands = list(quaternions((args, kwargs)))
+        plan = operands[0].context.plan if operands else None
+        if plan is not None:
+            plan.met_function(self)
+        if self.replacement is not None:
+            return self.replacement(*args, **kwargs)
+        if not operands or self.known is None or self.known.adapt is None or self.ours is False:
+            return self.original(*args, **kwargs)
+        result = self.known.adapt(self._bind(args, kwargs))
+        if self.ours is None:
+            self.ours = result is not None and self._agrees(result, args, kwargs)
+        if not self.ours or result is None:
+            return self.original(*args, **kwargs)
+        return result
+
+    def _bind(self, args: tuple, kwargs: dict) -> dict[str, Any]:
+        bound = inspect.signature(self.original).bind(*args, **kwargs)
+        return dict(bound.arguments)
+
+    def _agrees(self, ours: Tensor, args: tuple, kwargs: dict) -> bool:
+        """Whether the original, run on the same arguments, gives a result of the same kind."""
+        assert self.known is not None and self.known.fits is not None
+        try:
+            theirs = self.original(*args, **kwargs)
+        except Exception:
+            return True  # it cannot run on quaternions at all; ours fits the arguments
+        return self.known.fits(ours, theirs)
+
+
+def same_kind(ours: Tensor, theirs: Any) -> bool:
+    """An index tensor of the same shape."""
+    return isinstance(theirs, Tensor) and not theirs.is_floating_point() and theirs.shape == ours.shape
+
+
+def same_neighbours(ours: Tensor, theirs: Any) -> bool:
+    """An index tensor of the same shape that mostly names the same neighbours, whatever their order."""
+    if not same_kind(ours, theirs):
+        return False
+    agree = (torch.sort(ours, -1).values == torch.sort(theirs.long(), -1).values).double().mean()
+    return bool(agree > 0.9)

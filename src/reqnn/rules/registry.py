@@ -1,0 +1,128 @@
+"""Rules, and sets of rules.
+
+A rule says what a torch function does to quaternion tensors. It is found by the function's name, so that ``torch.relu``,
+``x.relu()`` and ``F.relu`` are one rule, and in-place forms (``relu_``, ``inplace=True``) come with it. A set of rules is a
+value: `revise(rules=…)` takes a name or a set, and a set can extend another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeVar
+
+from torch import nn
+
+from reqnn.errors import InputError
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+TABLE1 = (
+    "Convolution",
+    "ReLU",
+    "Batch-normalization",
+    "Max-pooling",
+    "Dropout",
+    "Farthest point sampling",
+    "Grouping (k-NN)",
+    "Grouping (ball query)",
+    "Density estimation",
+    "3D coordinates weighting",
+    "Graph construction",
+)
+"""The rows of the paper's Table 1, in its order."""
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One entry of a rule set.
+
+    Attributes:
+        name: the torch function's name.
+        apply: what is called instead, with the same arguments.
+        row: the row of Table 1 it belongs to, or "structure" or "algebra" for what the number system itself brings.
+        extension: whether it goes beyond the paper; `revise(strict=True)` refuses those.
+        linear: whether an in-place form may write through to views of the same memory.
+    """
+
+    name: str
+    apply: Callable[..., Any]
+    row: str
+    extension: bool = False
+    linear: bool = False
+
+
+@dataclass
+class RuleSet:
+    """Named functions → rules, named modules → builders, and the constants that the rules read.
+
+    Attributes:
+        name: what `revise(rules=…)` calls it.
+        parent: the set that is asked where this one has no rule.
+        options: constants, such as the ``c`` of the ReLU rule.
+    """
+
+    name: str
+    parent: RuleSet | None = None
+    options: dict[str, Any] = field(default_factory=dict)
+    functions: dict[str, Rule] = field(default_factory=dict)
+    modules: dict[type[nn.Module], Callable[..., nn.Module]] = field(default_factory=dict)
+
+    def rule(
+        self, *targets: str | Callable[..., Any], row: str = "", extension: bool = False, linear: bool = False
+    ) -> Callable[[F], F]:
+        """Decorate a function that stands in for the named torch functions."""
+
+        def register(function: F) -> F:
+            for target in targets:
+                name = target if isinstance(target, str) else target.__name__
+                self.functions[name] = Rule(name, function, row or "user", extension, linear)
+            return function
+
+        return register
+
+    def module(self, kind: type[nn.Module]) -> Callable[[F], F]:
+        """Decorate a function (module, x) → module that builds the stand-in for a whole module that meets quaternions."""
+
+        def register(function: F) -> F:
+            self.modules[kind] = function
+            return function
+
+        return register
+
+    def find(self, name: str) -> Rule | None:
+        """The rule for a function of that name, the parent's where this set has none."""
+        rule = self.functions.get(name)
+        return rule if rule is not None or self.parent is None else self.parent.find(name)
+
+    def find_module(self, kind: type[nn.Module]) -> Callable[..., nn.Module] | None:
+        """The builder for a module class or the nearest of its bases."""
+        for base in kind.__mro__:
+            if base in self.modules:
+                return self.modules[base]
+        return None if self.parent is None else self.parent.find_module(kind)
+
+    def option(self, name: str) -> Any:
+        """A constant of the set."""
+        if name in self.options or self.parent is None:
+            return self.options[name]
+        return self.parent.option(name)
+
+    def with_options(self, **options: Any) -> RuleSet:
+        """The same rules with other constants, for example ``paper.with_options(c="mean")``."""
+        known = self._known_options()
+        for name in options:
+            if name not in known:
+                raise InputError(f"the rule set '{self.name}' has no option '{name}'; it has: {', '.join(sorted(known))}")
+        return replace(self, options={**self.options, **options})
+
+    def _known_options(self) -> set[str]:
+        return set(self.options) | (self.parent._known_options() if self.parent else set())
+
+    def __deepcopy__(self, memo: Mapping) -> RuleSet:
+        return self
+
+    def __reduce__(self) -> tuple:
+        from reqnn.rules import restore_rules
+
+        return restore_rules, (self.name, self.options)

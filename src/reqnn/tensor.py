@@ -1,0 +1,251 @@
+"""`QuaternionTensor`: a tensor whose elements are quaternions.
+
+A network is revised by changing its number system, not its code: its own ``forward`` runs on a tensor that looks like
+the one it was written for, (B, C, N) say, and holds a quaternion in every place. The components stand on a hidden first
+axis, so that negative dims keep their meaning, positive ones shift by one, and a convolution is the ordinary one on a
+batch of 3·B. The real part of the paper's features is 0 and is not stored (leading axis 3: i, j, k); where declared
+scalars travel in the same tensor it is (leading axis 4: 1, i, j, k).
+
+Every torch function called on such a tensor is looked up in the rule set of its `Context`; what has no rule raises
+`NoRuleError` with the line of the user's code.
+"""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor
+
+from reqnn import layout as lay
+from reqnn.errors import InputError, NoRuleError
+from reqnn.trace import user_frame
+
+if TYPE_CHECKING:
+    from reqnn.context import Context
+
+
+class QuaternionTensor(torch.Tensor):
+    """A tensor of quaternions with the shape that the user's code expects.
+
+    Args:
+        components: (3, *shape) imaginary parts, or (4, *shape) with the real part first.
+        axis: the axis whose channels are counted by `layout`, if there is one.
+        layout: what the entries of that axis stand for (`reqnn.layout`).
+        context: what belongs to one forward pass: the rule set, the cloud's frame, the plan of a dry run.
+    """
+
+    components: Tensor
+    axis: int | None
+    vectors: str
+    context: Context
+    source: str | None
+    _aliases: weakref.WeakSet[QuaternionTensor]
+    _stale: str | None
+
+    @staticmethod
+    def __new__(
+        cls, components: Tensor, axis: int | None = None, layout: str = "", context: Context | None = None
+    ) -> QuaternionTensor:
+        if components.dim() < 1 or components.shape[0] not in (3, 4):
+            raise InputError(
+                f"a QuaternionTensor needs components of shape (3, *shape) or (4, *shape), not {tuple(components.shape)}"
+            )
+        if set(layout) <= {"f"}:
+            axis, layout = None, ""
+        shape = list(components.shape[1:])
+        if axis is not None:
+            axis = axis % len(shape)
+            assert shape[axis] == len(layout), (shape, axis, layout)
+            shape[axis] = lay.width(layout)
+        self: QuaternionTensor = torch.Tensor._make_wrapper_subclass(
+            cls, shape, dtype=components.dtype, device=components.device, requires_grad=False
+        )
+        self.components, self.axis, self.vectors = components, axis, layout
+        if context is None:
+            from reqnn.context import default_context
+
+            context = default_context()
+        self.context, self.source, self._stale = context, None, None
+        self._aliases = weakref.WeakSet([self])
+        return self
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Everything is set by `__new__`, which torch's subclasses need."""
+
+    # -- what the rules use ----------------------------------------------------------------------------------------
+
+    @property
+    def user_shape(self) -> torch.Size:
+        """The shape that the user's code sees: vectors count as three channels."""
+        shape = list(self.components.shape[1:])
+        if self.axis is not None:
+            shape[self.axis] = lay.width(self.vectors)
+        return torch.Size(shape)
+
+    @property
+    def rank(self) -> int:
+        """The number of logical axes."""
+        return self.components.dim() - 1
+
+    def dims(self, dim: int | Sequence[int]) -> tuple[int, ...]:
+        """Logical axes, made non-negative."""
+        wanted = (dim,) if isinstance(dim, int) else tuple(dim)
+        for d in wanted:
+            if not -self.rank <= d < self.rank:
+                raise IndexError(f"Dimension out of range (expected to be in [{-self.rank}, {self.rank - 1}], got {d})")
+        return tuple(d % self.rank for d in wanted)
+
+    def like(self, components: Tensor, axis: int | None = None, layout: str = "") -> QuaternionTensor:
+        """New components in the same context; the axis has to be named anew."""
+        return QuaternionTensor(components, axis, layout, self.context)
+
+    def same(self, components: Tensor) -> QuaternionTensor:
+        """New components of the same logical shape."""
+        return QuaternionTensor(components, self.axis, self.vectors, self.context)
+
+    def layout_on(self, dim: int) -> str:
+        """The layout of an axis; features, where none was set."""
+        dim = dim % self.rank
+        return self.vectors if dim == self.axis else "f" * self.components.shape[dim + 1]
+
+    def holds_vectors(self, dim: int) -> bool:
+        """Whether the axis holds coordinates, three channels a vector."""
+        return self.axis is not None and dim % self.rank == self.axis and lay.has_vectors(self.vectors)
+
+    @property
+    def only_scalars(self) -> bool:
+        """Whether nothing but declared scalars is left in it: then it is as good as a real tensor."""
+        return self.axis is not None and set(self.vectors) == {"s"}
+
+    def squared_norm(self) -> Tensor:
+        """‖q‖² of each element, real and invariant to rotation; one number a vector."""
+        return self.components.square().sum(0)
+
+    def norm_of_elements(self) -> Tensor:
+        """‖q‖ of each element, with gradient 0 at 0."""
+        return safe_sqrt(self.squared_norm())
+
+    def imaginary(self) -> Tensor:
+        """The three imaginary parts (3, *shape)."""
+        return self.components[-3:]
+
+    def general(self) -> QuaternionTensor:
+        """The same quaternions with the real part stored."""
+        if self.components.shape[0] == 4:
+            return self
+        return self.same(torch.cat([torch.zeros_like(self.components[:1]), self.components]))
+
+    def as_real(self) -> Tensor:
+        """The plain real tensor that the user's code would have: coordinates side by side, scalars as they are.
+
+        Only for axes that stand for channels of the input (vectors, scalars), not for features.
+        """
+        if self.axis is None or "f" in self.vectors or "i" in self.vectors:
+            raise NoRuleError(
+                f"features of shape {tuple(self.user_shape)} are quaternions: they have no plain real form. "
+                "Quaternion2Real (`to_real=`) gives their squared norms"
+            )
+        parts = [
+            self.imaginary().select(self.axis + 1, index).movedim(0, self.axis)
+            if entry == "v"
+            else self.components[0].narrow(self.axis, index, 1)
+            for index, entry in enumerate(self.vectors)
+        ]
+        return torch.cat(parts, dim=self.axis)
+
+    def as_real_coordinates(self) -> Tensor:
+        """(B, N, D) real coordinates for neighbour searches: features count as points of R^3C. Orthogonal maps only."""
+        return self.components.movedim(0, -1).flatten(-2)
+
+    # -- in-place operations ---------------------------------------------------------------------------------------
+
+    def become(self, other: QuaternionTensor, linear: bool) -> QuaternionTensor:
+        """Take the value of `other` under this name, as an in-place operation does.
+
+        Live views of the same memory see the change where torch can write it there (`linear`); otherwise they are marked
+        stale, and using one raises.
+        """
+        if other.user_shape != self.user_shape:
+            raise RuntimeError(f"output with shape {list(self.user_shape)} doesn't match {list(other.user_shape)}")
+        views = [alias for alias in self._aliases if alias is not self]
+        if views and linear and self.components.shape == other.components.shape:
+            self.components.copy_(other.components)
+            return self
+        for alias in views:
+            alias._stale = user_frame()
+        self.components, self.axis, self.vectors = other.components, other.axis, other.vectors
+        self._aliases = weakref.WeakSet([self])
+        return self
+
+    def _check_fresh(self) -> None:
+        if self._stale is not None:
+            raise NoRuleError(
+                f"this tensor shares memory with one that was changed in place at {self._stale}; a quaternion tensor cannot "
+                "follow that. Use the out-of-place form there (inplace=False), or clone() first"
+            )
+
+    # -- dispatch --------------------------------------------------------------------------------------------------
+
+    @classmethod
+    def __torch_function__(
+        cls, func: Callable[..., Any], types: Sequence[type], args: Sequence[Any] = (), kwargs: dict | None = None
+    ) -> Any:
+        from reqnn.dispatch import call
+
+        return call(func, args, kwargs or {})
+
+    @classmethod
+    def __torch_dispatch__(
+        cls, func: Callable[..., Any], types: Sequence[type], args: Sequence[Any] = (), kwargs: dict | None = None
+    ) -> Any:
+        raise NoRuleError(f"{func} reached the kernels with a quaternion tensor; no rule was asked")
+
+    def __repr__(self, *, tensor_contents: Any = None) -> str:
+        """Shape, layout and components."""
+        held = f", {lay.describe(self.vectors)} on axis {self.axis}" if self.axis is not None else ""
+        return f"QuaternionTensor(shape={tuple(self.user_shape)}{held},\n{self.components})"
+
+    __hash__ = object.__hash__
+
+    def __deepcopy__(self, memo: dict) -> QuaternionTensor:
+        return self.same(self.components.detach().clone())
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _rebuild, (self.components, self.axis, self.vectors)
+
+
+def _rebuild(components: Tensor, axis: int | None, layout: str) -> QuaternionTensor:
+    return QuaternionTensor(components, axis, layout)
+
+
+def safe_sqrt(square: Tensor) -> Tensor:
+    """√x with gradient 0, not infinity, at x = 0."""
+    positive = square > 0
+    return torch.where(positive, square, 1).sqrt() * positive
+
+
+def from_real(x: Tensor, axis: int, context: Context | None = None, scalars: int = 0) -> QuaternionTensor:
+    """A real tensor with 3·V (+ scalars) channels on `axis`, as quaternions: x = 0 + x·i + y·j + z·k (paper, section 3.1).
+
+    Shapes:
+        x: (*, 3·V + scalars, *) → components (3, *, V, *), or (4, *, V + scalars, *) where there are scalars
+    """
+    axis = axis % x.dim()
+    channels = x.shape[axis]
+    if (channels - scalars) % 3 or channels <= scalars:
+        raise InputError(
+            f"axis {axis} of shape {tuple(x.shape)} has {channels} channels"
+            + (f", {scalars} of them scalars" if scalars else "")
+            + ": the rest must be 3·V coordinates of V ≥ 1 vectors"
+        )
+    count = (channels - scalars) // 3
+    vectors = x.narrow(axis, 0, 3 * count).unflatten(axis, (count, 3)).movedim(axis + 1, 0)
+    if not scalars:
+        return QuaternionTensor(vectors, axis, "v" * count, context)
+    numbers = x.narrow(axis, 3 * count, scalars)
+    imaginary = torch.cat([vectors, torch.zeros_like(numbers).expand(3, *numbers.shape)], dim=axis + 1)
+    real = torch.cat([torch.zeros_like(vectors[0]), numbers], dim=axis)
+    return QuaternionTensor(torch.cat([real[None], imaginary]), axis, "v" * count + "s" * scalars, context)

@@ -1,0 +1,47 @@
+"""Where in the user's own code something happened."""
+
+from __future__ import annotations
+
+import linecache
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import FrameType
+
+import torch
+from torch import nn
+
+_OURS = str(Path(__file__).parent)
+_NOT_USERS = (str(Path(torch.__file__).parent), f"{_OURS}/rules", f"{_OURS}/nn", f"{_OURS}/points", "<frozen", "<__array")
+_ENGINE = {f"{_OURS}/{name}.py" for name in ("tensor", "trace", "dispatch", "context", "revise", "plan", "module", "cloning")}
+
+
+def frames() -> Iterator[FrameType]:
+    """The frames of the call stack, innermost first."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        yield frame
+        frame = frame.f_back
+
+
+def _is_users(filename: str) -> bool:
+    return filename not in _ENGINE and not filename.startswith(_NOT_USERS) and "/einops/" not in filename
+
+
+def user_frame() -> str:
+    """``file:line: code`` of the innermost line that is neither ours nor torch's."""
+    for frame in frames():
+        filename = frame.f_code.co_filename
+        if _is_users(filename):
+            code = linecache.getline(filename, frame.f_lineno).strip()
+            return f"{filename}:{frame.f_lineno}" + (f": {code}" if code else "")
+    return "an unknown line"
+
+
+def enclosing_module(known: dict[int, str]) -> str | None:
+    """The name of the innermost module on the stack; `known` maps id(module) to its name."""
+    for frame in frames():
+        module = frame.f_locals.get("self")
+        if isinstance(module, nn.Module) and id(module) in known:
+            return known[id(module)]
+    return None

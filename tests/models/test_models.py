@@ -1,0 +1,147 @@
+"""Every registered model as an ordinary network: shapes, gradients, options, and what it does not have."""
+
+import pytest
+import roma
+import torch
+
+from reqnn.errors import InputError
+from reqnn.models import PointConv, create_model, list_models
+from reqnn.models.registry import model_entry
+
+SMALL = {"width": 1 / 16, "npoint": (24, 12), "nsample": (8, 6), "k": 6}
+SMALL_MSG = {"nsample": ((4, 6, 8), (4, 6, 8)), "radius": ((0.4, 0.6, 0.9), (0.6, 0.9, 1.2))}
+SAMPLING = ["pointconv", "pointnet2", "pointnet2_msg"]
+
+
+def small(name, **options):
+    """Return a small model of that name and a batch of clouds that it takes."""
+    given = SMALL | (SMALL_MSG if name == "pointnet2_msg" else {}) | options
+    torch.manual_seed(0)
+    net = create_model(name, num_classes=5, **{k: v for k, v in given.items() if k in model_entry(name).options})
+    return net, torch.rand(3, 40, 3, generator=torch.Generator().manual_seed(1)) - 0.5
+
+
+def settled(name):
+    """Return a small model in eval mode whose batch-norms have seen data, so that logits differ between clouds."""
+    net, points = small(name)
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))  # T-Nets leave the identity, where they start
+        for _ in range(20):
+            net(points)
+    return net.eval(), points
+
+
+@pytest.mark.parametrize("name", list_models())
+def test_forward_shape(name):
+    net, points = small(name)
+    expected = points.shape if name == "pointnet_reconstruction" else (3, 5)
+    for mode in (True, False):
+        out = net.train(mode)(points)
+        assert out.shape == expected
+        assert torch.isfinite(out).all()
+
+
+@pytest.mark.parametrize("name", list_models())
+def test_gradients_reach_every_parameter(name):
+    net, points = small(name, dropout=0.0)
+    with torch.no_grad():
+        for parameter in net.parameters():
+            parameter.add_(0.1 * torch.randn_like(parameter))
+    (net(points) ** 2).sum().backward()
+    for parameter_name, parameter in net.named_parameters():
+        assert parameter.grad is not None, parameter_name
+        assert torch.isfinite(parameter.grad).all(), parameter_name
+        if parameter.dim() > 1:
+            assert parameter.grad.abs().max() > 0, parameter_name
+
+
+@pytest.mark.parametrize("name", list_models())
+def test_rotation_changes_the_output_of_the_ordinary_network(name):
+    net, points = settled(name)
+    rotation = roma.rotvec_to_rotmat(torch.tensor([0.3, -1.1, 0.7]))
+    out, rotated = net(points), net(points @ rotation.T)
+    if name == "pointnet_reconstruction":
+        out = out @ rotation.T
+    assert (out - rotated).abs().max() > 1e-2 * out.abs().max()
+
+
+@pytest.mark.parametrize("name", SAMPLING)
+def test_order_of_points_changes_the_output_where_points_are_sampled(name):
+    net, points = settled(name)
+    order = torch.randperm(40, generator=torch.Generator().manual_seed(3))
+    assert (net(points) - net(points[:, order])).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("name", sorted({*list_models()} - {*SAMPLING, "pointnet_reconstruction"}))
+def test_order_of_points_is_without_effect_where_none_are_sampled(name):
+    net, points = settled(name)
+    order = torch.randperm(40, generator=torch.Generator().manual_seed(3))
+    torch.testing.assert_close(net(points), net(points[:, order]), rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("name", list_models())
+def test_torch_export_traces_it(name):
+    net, points = settled(name)
+    exported = torch.export.export(net, (points,)).module()
+    torch.testing.assert_close(exported(points), net(points))
+
+
+@pytest.mark.parametrize("name", SAMPLING)
+def test_too_few_points_say_which_option_to_set(name):
+    net = create_model(name, width=1 / 16)
+    with pytest.raises(InputError, match=r"npoint = 512 .* only N = 256.*npoint=\.\.\."):
+        net(torch.zeros(2, 256, 3))
+
+
+def test_dgcnn_with_fewer_points_than_k():
+    with pytest.raises(InputError, match=r"k = 20 .* only N = 12.*k=\.\.\."):
+        create_model("dgcnn", width=1 / 16)(torch.zeros(2, 12, 3))
+
+
+def test_pointconv_with_more_neighbours_than_points():
+    net, points = small("pointconv", nsample=(8, 30))
+    with pytest.raises(InputError, match="nsample = 30"):
+        net(points)
+    net, points = small("pointconv", nsample=(50, 6))
+    with pytest.raises(InputError, match="nsample = 50"):
+        net(points)
+
+
+@pytest.mark.parametrize("name", list_models())
+def test_input_without_a_batch(name):
+    net, points = small(name)
+    with pytest.raises(InputError, match=r"\(40, 3\); expected \(B, N, 3\)"):
+        net(points[0])
+
+
+def test_width_must_be_positive():
+    with pytest.raises(InputError, match="width=0"):
+        create_model("dgcnn", width=0)
+
+
+def test_dgcnn_batch_norms_are_the_ones_in_its_blocks():
+    net, _ = small("dgcnn")
+    assert all(getattr(net, f"conv{i}")[1] is getattr(net, f"bn{i}") for i in range(1, 7))
+
+
+def test_pointconv_weightnet_takes_differences_times_the_density_scale():
+    net, points = small("pointconv")
+    seen = {}
+    for name in ("densitynet", "weightnet"):
+        net.sa3.get_submodule(name).register_forward_hook(lambda m, i, o, name=name: seen.update({name: (i[0], o)}))
+    net.sa3.register_forward_hook(lambda m, i, o: seen.update(xyz=i[0]))
+    net(points)
+    differences = seen["xyz"] - seen["xyz"].mean(dim=1, keepdim=True)
+    expected = differences.transpose(1, 2) * seen["densitynet"][1]
+    torch.testing.assert_close(seen["weightnet"][0].squeeze(-1), expected)
+
+
+def test_dead_parameters_leave_the_output_alone():
+    options = {"width": 1 / 16, "npoint": (24, 12), "nsample": (8, 6)}
+    plain, dead = PointConv(**options).eval(), PointConv(**options, dead_parameters=True).eval()
+    missing, unexpected = dead.load_state_dict(plain.state_dict(), strict=False)
+    assert all(name.startswith("dead_") for name in missing)
+    assert not unexpected
+    points = torch.rand(2, 32, 3)
+    assert torch.equal(plain(points), dead(points))
