@@ -6,7 +6,7 @@ No global state: two threads may run two revised networks at once.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
@@ -80,37 +80,40 @@ class Context:
             raise NoRuleError("a bias is a fixed direction: it does not turn with the features")
 
 
-class RemovedBias(torch.Tensor):
+class _Companion(torch.Tensor):
+    """A real tensor with a meaning of its own where it meets quaternions; among real tensors an ordinary one."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        from reqnn.tensor import QuaternionTensor
+
+        if any(issubclass(kind, QuaternionTensor) for kind in types):
+            from reqnn.dispatch import call
+
+            return call(func, args, kwargs or {})
+        return super().__torch_function__(func, types, args, kwargs or {})
+
+    def __deepcopy__(self, memo: dict) -> _Companion:
+        return self.detach().clone().as_subclass(type(self))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _restore_companion, (self.as_subclass(torch.Tensor), type(self))
+
+
+def _restore_companion(tensor: Tensor, kind: type[_Companion]) -> Tensor:
+    return tensor.as_subclass(kind)
+
+
+class RemovedBias(_Companion):
     """What stands where a bias parameter was that the code adds by hand: adding it changes nothing."""
 
-    @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-        from reqnn.tensor import QuaternionTensor
 
-        kwargs = kwargs or {}
-        if any(issubclass(kind, QuaternionTensor) for kind in types):
-            from reqnn.dispatch import call
-
-            return call(func, args, kwargs)
-        return super().__torch_function__(func, types, args, kwargs)
-
-    def __deepcopy__(self, memo: dict) -> RemovedBias:
-        return self.detach().clone().as_subclass(RemovedBias)
-
-
-class RemovedTransform(torch.Tensor):
+class RemovedTransform(_Companion):
     """The identity that a removed submodule returns: ``bmm(x, trans)`` gives x back."""
 
-    @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-        from reqnn.tensor import QuaternionTensor
 
-        kwargs = kwargs or {}
-        if any(issubclass(kind, QuaternionTensor) for kind in types):
-            from reqnn.dispatch import call
-
-            return call(func, args, kwargs)
-        return super().__torch_function__(func, types, args, kwargs)
+class ScalarTensor(_Companion):
+    """Numbers that come from real inputs alone (a class label, declared scalars): they may stand beside vectors."""
 
 
 def default_context() -> Context:

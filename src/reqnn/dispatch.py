@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from reqnn.context import ScalarTensor
 from reqnn.errors import NoRuleError
 from reqnn.rules.registry import Rule
 from reqnn.tensor import QuaternionTensor
@@ -45,6 +46,7 @@ def call(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) 
     operands = list(quaternions((args, kwargs)))
     context = operands[0].context
     rule, in_place = _find(context.rules, _OPERATORS.get(name, name), kwargs)
+    args = _positional(name, args, kwargs)
     try:
         for operand in operands:
             operand._check_fresh()
@@ -58,7 +60,7 @@ def call(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) 
             raise NoRuleError("out= writes into a given tensor; use the returned one")
         result = rule.apply(*args, **kwargs)
     except NoRuleError as error:
-        raise error.located(name, enclosing_module(context.names), user_frame()) from None
+        raise error.located(name, enclosing_module(context.names), user_frame(), operands[0].source) from None
     _finish(result, operands)
     if context.plan is not None:
         context.plan.record(rule, result)
@@ -81,6 +83,19 @@ def _find(rules: Any, name: str, kwargs: dict[str, Any]) -> tuple[Rule | None, b
     return rule, in_place
 
 
+def _positional(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Sequence[Any]:
+    """Operands given by torch's own argument names, and numpy's spelling of ``dim`` and ``keepdim``."""
+    for numpy, torch_name in (("axis", "dim"), ("keepdims", "keepdim")):
+        if numpy in kwargs:
+            kwargs[torch_name] = kwargs.pop(numpy)
+    if name == "where":
+        return args
+    for key in ("input", "self", "tensors", "other", "mat2", "vec2", "x1", "x2"):
+        if key in kwargs:
+            args = (*args, kwargs.pop(key))
+    return args
+
+
 def quaternions(tree: Any) -> Iterator[QuaternionTensor]:
     """Every quaternion tensor in nested arguments or results."""
     if isinstance(tree, QuaternionTensor):
@@ -96,7 +111,7 @@ def quaternions(tree: Any) -> Iterator[QuaternionTensor]:
 def _reals(tree: Any) -> Any:
     """Tensors of declared scalars as the plain real tensors that they are."""
     if isinstance(tree, QuaternionTensor):
-        return tree.components[0]
+        return tree.components[0].as_subclass(ScalarTensor)
     if isinstance(tree, dict):
         return {key: _reals(value) for key, value in tree.items()}
     if isinstance(tree, (tuple, list)) and not hasattr(tree, "_fields"):

@@ -11,7 +11,7 @@ class InputError(ReqnnError, ValueError):
     """An argument has the wrong shape, dtype or values; the message says what was given and what to do."""
 
 
-class NoRuleError(ReqnnError, TypeError):
+class NoRuleError(ReqnnError, NotImplementedError):
     """An operation met quaternion features and no rule says what it should do with them.
 
     Attributes:
@@ -19,10 +19,13 @@ class NoRuleError(ReqnnError, TypeError):
         operation: the torch function or module that was called.
         layer: the name of the submodule in which it was called, "" for the model itself.
         location: ``file:line: code`` in the user's own code.
+        source: the layer with weights that made the quaternion operand, where it is known.
     """
 
-    def __init__(self, reason: str, operation: str = "", layer: str | None = None, location: str = "") -> None:
-        self.reason, self.operation, self.layer, self.location = reason, operation, layer, location
+    def __init__(
+        self, reason: str, operation: str = "", layer: str | None = None, location: str = "", source: str | None = None
+    ) -> None:
+        self.reason, self.operation, self.layer, self.location, self.source = reason, operation, layer, location, source
         super().__init__(self._message())
 
     def _message(self) -> str:
@@ -33,14 +36,15 @@ class NoRuleError(ReqnnError, TypeError):
             f"no rule for {self.operation} on quaternion features, {where}\n"
             f"  at {self.location}\n"
             f"  why: {self.reason}\n"
-            "  ways out: place Quaternion2Real before the layer that makes this tensor (to_real='name'); drop the submodule "
+            f"  ways out: place Quaternion2Real before the layer that makes this tensor (to_real='{self.source or 'name'}'); "
+            "drop the submodule "
             "(remove=('name',)); feed it PCA-frame coordinates (coordinates=('name',)); swap the function "
             "(replace={'name': function}); or register a rule of your own (reqnn.rule)"
         )
 
-    def located(self, operation: str, layer: str | None, location: str) -> NoRuleError:
+    def located(self, operation: str, layer: str | None, location: str, source: str | None = None) -> NoRuleError:
         """The same error with the place where it happened, if it had none."""
-        return self if self.operation else NoRuleError(self.reason, operation, layer, location)
+        return self if self.operation else NoRuleError(self.reason, operation, layer, location, source)
 
     def __reduce__(self) -> tuple:
-        return NoRuleError, (self.reason, self.operation, self.layer, self.location)
+        return NoRuleError, (self.reason, self.operation, self.layer, self.location, self.source)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor, nn
 
-from reqnn.context import Context, RemovedBias, RemovedTransform
+from reqnn.context import Context, RemovedBias, RemovedTransform, ScalarTensor
 from reqnn.errors import InputError
 from reqnn.rules.registry import RuleSet
 from reqnn.tensor import QuaternionTensor, from_real
@@ -40,7 +40,8 @@ class Inputs:
         for position, value in enumerate(args):
             axis = self.axes[position] if position < len(self.axes) else None
             if axis is None or not isinstance(value, Tensor):
-                out.append(value)
+                real = isinstance(value, Tensor) and value.is_floating_point()
+                out.append(value.as_subclass(ScalarTensor) if real else value)
                 continue
             check_points(value, axis, self.channels[position], self.ranks[position])
             if context.points is None:
@@ -121,7 +122,7 @@ def to_outputs(tree: Any) -> Any:
         if tree.axis is not None and set(tree.vectors) <= {"v", "s"}:
             return tree.as_real()
         return tree.squared_norm()
-    if isinstance(tree, (RemovedTransform, RemovedBias)):
+    if isinstance(tree, (RemovedTransform, RemovedBias, ScalarTensor)):
         return tree.as_subclass(Tensor)
     if isinstance(tree, dict):
         return type(tree)((key, to_outputs(value)) for key, value in tree.items())

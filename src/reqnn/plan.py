@@ -25,6 +25,10 @@ from reqnn.tensor import QuaternionTensor
 from reqnn.trace import enclosing_module
 
 
+class RealBefore(Exception):  # noqa: N818 - a finding of the dry run
+    """The real part begins before this layer: the copy has to be revised anew."""
+
+
 class Restart(Exception):  # noqa: N818 - not an error: the dry run begins anew with what it has learned
     """A parameter was changed that this pass has used already."""
 
@@ -65,6 +69,12 @@ class Plan:
                 if value is not None:
                     self._owners[id(value)] = (module, key)
 
+    def begin(self) -> None:
+        """Start a pass."""
+        self.index()
+        self.met_operations.clear()
+        self.heads.clear()
+
     def layer(self) -> str:
         """Where the run is now."""
         return enclosing_module(self.names) or ""
@@ -75,9 +85,9 @@ class Plan:
         """Note an operation on quaternions; outputs remember the layer with weights that made them."""
         layer = self.layer()
         outputs = list(quaternions(result))
-        if rule.row == "Convolution":
+        if rule.row not in ("structure", "algebra", "Dropout"):
             for out in outputs:
-                out.source = layer
+                out.source = layer if rule.row == "Convolution" else None
         if rule.row not in ("structure", "algebra"):
             self._note(Met(layer, rule.name, rule.row, "quaternion" if outputs else "real", rule.extension))
 
@@ -180,6 +190,10 @@ class Plan:
         if found is not None and isinstance(found[0], nn.PReLU):
             self.dropped.append(self._full_name(found[0], found[1]))
             turn_into_relu(found[0])
+
+    def real_before(self, name: str) -> None:
+        """Ask for a new start with Quaternion2Real before this layer."""
+        raise RealBefore(name)
 
     def output_vectors(self, x: QuaternionTensor) -> None:
         """The layer that made x predicts coordinates (an offset, a reconstruction): its output channels are vectors."""

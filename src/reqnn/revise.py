@@ -18,7 +18,7 @@ from reqnn.module import RevisedModel, to_outputs
 from reqnn.nn.coordinates import average_frames_hook, principal_frame_hook
 from reqnn.nn.quaternion_to_real import quaternion_to_real_hook
 from reqnn.nn.removed import Removed
-from reqnn.plan import Plan, Restart
+from reqnn.plan import Plan, RealBefore, Restart
 from reqnn.report import RevisionReport
 from reqnn.rules import RuleSet, get_rules
 from reqnn.rules.paper.point_functions import KNOWN_FUNCTIONS
@@ -75,17 +75,26 @@ def revise(
         _check_names(option, wanted, names)
 
     shapes, expected = _run_original(model, args, [*remove])
-    twin = copy.deepcopy(model).eval()
     rule_set = get_rules(rules)
-    workspace = Workspace(KNOWN_FUNCTIONS, dict(replace or {}))
-    workspace.adopt(twin)
-    for name in remove:
-        _set_submodule(twin, name, _stand_in(name, *shapes[name]))
-    _place_hooks(twin, to_real_names, coordinates, rule_set)
     vector_like = to_real is False or (to_real is None and _all_vectors(expected, args, inputs.axes))
-    net = RevisedModel(twin, inputs, rule_set, strict, auto_real=to_real is None and not vector_like)
-    plan = Plan(twin)
-    real_at_end = _dry_run(net, plan, args, expected, vector_like, settle=to_real in (None, False))
+    auto_real = to_real is None and not vector_like
+    found: list[str] = []
+    while True:
+        twin = copy.deepcopy(model).eval()
+        workspace = Workspace(KNOWN_FUNCTIONS, dict(replace or {}))
+        workspace.adopt(twin)
+        for name in remove:
+            _set_submodule(twin, name, _stand_in(name, *shapes[name]))
+        _place_hooks(twin, [*to_real_names, *found], coordinates, rule_set)
+        net = RevisedModel(twin, inputs, rule_set, strict, auto_real)
+        plan = Plan(twin)
+        try:
+            _dry_run(net, plan, args, vector_like)
+            break
+        except RealBefore as finding:
+            found.append(str(finding))
+        except _HeadWanted:
+            auto_real = True
 
     twin.train(model.training)
     net.train(model.training)
@@ -97,13 +106,13 @@ def revise(
         rows=plan.met_operations,
         parameters_before=_count(model),
         parameters_after=_count(net),
-        to_real=list(dict.fromkeys([*to_real_names, *plan.heads, *real_at_end])),
+        to_real=list(dict.fromkeys([*to_real_names, *plan.heads, *found])),
         resized=plan.resized,
         dropped=plan.dropped,
         replaced=[f.__name__ for f in workspace.functions.values() if f.ours or f.replacement is not None],
         kept=[f.__name__ for f in workspace.functions.values() if f.ours is False],
         copied=copied,
-        notes=_notes(plan, expected, real_at_end),
+        notes=_notes(plan, found),
     )
     return net
 
@@ -206,11 +215,12 @@ def _place_hooks(model: nn.Module, to_real: Sequence[str], coordinates: Sequence
             model.get_submodule(name).register_forward_hook(average_frames_hook)
 
 
-def _dry_run(
-    net: RevisedModel, plan: Plan, args: tuple[Any, ...], expected: Any, vector_like: bool, settle: bool
-) -> list[str]:
-    """Run the copy on quaternions until nothing changes any more; the layers that became real at the end."""
-    real_at_end: list[str] = []
+class _HeadWanted(Exception):  # noqa: N818 - a finding of the dry run
+    """The named places of Quaternion2Real leave the outputs quaternion: the head needs its own."""
+
+
+def _dry_run(net: RevisedModel, plan: Plan, args: tuple[Any, ...], vector_like: bool) -> None:
+    """Run the copy on quaternions until nothing changes any more."""
     watchers = [
         module.register_forward_pre_hook(_real_leaf_watcher(plan, name))
         for name, module in net.model.named_modules()
@@ -219,14 +229,10 @@ def _dry_run(
     limit = 2 * len(list(net.model.parameters())) + 10
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         for _ in range(limit):
-            plan.index()
-            plan.met_operations.clear()
-            plan.heads.clear()
+            plan.begin()
             try:
-                context = net.context(plan)
-                output = net.run(context, _example(args, net.model), {})
-                if settle:
-                    _settle_outputs(net, plan, output, expected, vector_like, real_at_end)
+                output = net.run(net.context(plan), _example(args, net.model), {})
+                _settle_outputs(net, plan, output, vector_like)
                 break
             except Restart:
                 continue
@@ -234,7 +240,6 @@ def _dry_run(
             raise AssertionError("the dry run does not settle")
     for watcher in watchers:
         watcher.remove()
-    return real_at_end
 
 
 def _real_leaf_watcher(plan: Plan, name: str) -> Callable[..., None]:
@@ -245,9 +250,7 @@ def _real_leaf_watcher(plan: Plan, name: str) -> Callable[..., None]:
     return watch
 
 
-def _settle_outputs(
-    net: RevisedModel, plan: Plan, output: Any, expected: Any, vector_like: bool, real_at_end: list[str]
-) -> None:
+def _settle_outputs(net: RevisedModel, plan: Plan, output: Any, vector_like: bool) -> None:
     """Quaternion outputs with no meaning yet: coordinates, where the original returns those, else real numbers."""
     loose = [q for q in quaternions(output) if q.axis is None or "f" in q.vectors]
     if not loose:
@@ -257,26 +260,15 @@ def _settle_outputs(
             plan.output_vectors(q)
         raise NoRuleError(
             "the outputs should be coordinates, but the layer that makes them "
-            f"('{loose[0].source}') has no 3·V output channels; name the layer where real features begin (to_real=)"
+            f"({loose[0].source or 'unknown'}) has no 3·V output channels; name the layer where real features begin (to_real=)"
         )
     if _has_real_output(output):
         return  # side outputs, such as global features beside logits: their squared norms are returned
+    if not net.auto_real:
+        raise _HeadWanted
     for q in loose:
-        if q.source is None or q.source in real_at_end:
-            continue
-        real_at_end.append(q.source)
-        net.model.get_submodule(q.source).register_forward_pre_hook(quaternion_to_real_hook, with_kwargs=True)
-        module = net.model.get_submodule(q.source)
-        _restore_bias(plan, q.source, module)
-    if real_at_end:
-        raise Restart
-
-
-def _restore_bias(plan: Plan, name: str, module: nn.Module) -> None:
-    """A layer that turns out to be real keeps its bias after all."""
-    if f"{name}.bias" in plan.dropped and hasattr(module, "weight"):
-        plan.dropped.remove(f"{name}.bias")
-        module._parameters["bias"] = nn.Parameter(torch.zeros(module.weight.shape[0]).to(module.weight))  # type: ignore
+        if q.source is not None:
+            plan.real_before(q.source)
 
 
 def _has_real_output(tree: Any) -> bool:
@@ -319,12 +311,12 @@ def _count(model: nn.Module) -> int:
     return sum(p.numel() for p in model.parameters())
 
 
-def _notes(plan: Plan, expected: Any, real_at_end: list[str]) -> list[str]:
+def _notes(plan: Plan, found: list[str]) -> list[str]:
     notes = []
-    if real_at_end:
+    if found:
         notes.append(
-            f"no Linear on (B, C) features was met, so the last layer ({', '.join(real_at_end)}) became the real part; choose "
-            "another place with to_real="
+            f"no Linear on (B, C) features stands at the end, so the last layer ({', '.join(found)}) became the real part; "
+            "choose another place with to_real="
         )
     if plan.vector_layers:
         notes.append(f"the outputs of {', '.join(plan.vector_layers)} are vectors (3 channels became 1 quaternion)")

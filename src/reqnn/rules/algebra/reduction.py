@@ -118,6 +118,18 @@ def var(x: Q, dim: Any = None, *args: Any, correction: Any = 1, keepdim: bool = 
     return spread.sum(dims, keepdim=keepdim) / max(count - correction, 1)
 
 
+@rule("var_mean", extension=True)
+def var_mean(x: Q, dim: Any = None, *args: Any, **named: Any) -> tuple[Tensor, Q]:
+    """`var` and the mean."""
+    return var(x, dim, *args, **named), mean(x, dim, bool(named.get("keepdim", False)))
+
+
+@rule("std_mean", extension=True)
+def std_mean(x: Q, dim: Any = None, *args: Any, **named: Any) -> tuple[Tensor, Q]:
+    """`std` and the mean."""
+    return std(x, dim, *args, **named), mean(x, dim, bool(named.get("keepdim", False)))
+
+
 @rule("std", extension=True)
 def std(x: Q, *args: Any, **named: Any) -> Tensor:
     """√ of `var`, with gradient 0 at 0."""

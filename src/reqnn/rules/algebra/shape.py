@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from reqnn import layout as lay
+from reqnn.context import ScalarTensor
 from reqnn.errors import NoRuleError
 from reqnn.rules.algebra.base import algebra, same_parts, sizes
 from reqnn.tensor import QuaternionTensor as Q
@@ -169,9 +170,10 @@ def repeat_interleave(x: Q, repeats: Any, dim: int | None = None, *, output_size
 def cat(tensors: Sequence[Tensor], dim: int = 0, **named: Any) -> Q:
     """Concatenate; along channels the layouts join as strings do."""
     dim = named.get("axis", dim)
-    operands = [_quaternion_part(x, "cat") for x in tensors if not (x.dim() == 1 and x.shape[0] == 0)]
-    operands = same_parts(*operands)
-    (at,) = operands[0].dims(dim)
+    given = [x for x in tensors if not (x.dim() == 1 and x.shape[0] == 0)]
+    first_quaternion = next(x for x in given if isinstance(x, Q))
+    (at,) = first_quaternion.dims(dim)
+    operands = same_parts(*[_quaternion_part(x, "cat", at, first_quaternion) for x in given])
     components = torch.cat([x.components for x in operands], at + 1)
     if all(x.axis in (None, at) for x in operands):
         layout = "".join(x.layout_on(at) for x in operands)
@@ -186,7 +188,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, **named: Any) -> Q:
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Q:
     """Concatenate along a new axis."""
     at = dim % (tensors[0].dim() + 1)
-    return cat([unsqueeze(_quaternion_part(x, "stack"), at) for x in tensors], at)
+    return cat([x.unsqueeze(at) for x in tensors], at)
 
 
 @rule("hstack")
@@ -198,10 +200,14 @@ def hstack(tensors: Sequence[Tensor]) -> Q:
 @rule("vstack")
 def vstack(tensors: Sequence[Tensor]) -> Q:
     """Concatenate along axis 0."""
-    return cat([_quaternion_part(x, "vstack") for x in tensors], 0)
+    return cat(tensors, 0)
 
 
-def _quaternion_part(x: Tensor, what: str) -> Q:
+def _quaternion_part(x: Tensor, what: str, at: int, beside: Q) -> Q:
+    """An operand as quaternions: numbers from real inputs become scalars along the axis (an extension of the paper)."""
+    if isinstance(x, ScalarTensor) and not beside.context.strict:
+        plain = x.as_subclass(Tensor)
+        return beside.like(torch.cat([plain[None], plain.new_zeros(3, *plain.shape)]), at, "s" * plain.shape[at])
     if not isinstance(x, Q):
         raise NoRuleError(
             f"{what} joins quaternion features with a real tensor of shape {tuple(x.shape)}. Numbers that do not turn cannot "

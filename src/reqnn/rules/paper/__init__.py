@@ -8,6 +8,7 @@ from reqnn.rules.paper import (
     dropout,
     layer_norm,
     max_pooling,
+    quaternion_to_real,
     relu,
 )
 from reqnn.rules.paper.base import paper
@@ -21,5 +22,6 @@ __all__ = [
     "layer_norm",
     "max_pooling",
     "paper",
+    "quaternion_to_real",
     "relu",
 ]
