@@ -172,6 +172,7 @@ class Workspace:
         twin = type(cls)(cls.__name__, bases, {"__module__": cls.__module__, "__qualname__": cls.__qualname__})
         self._remember(cls, twin)
         self._remember(twin, twin)
+        twin._revised_from = cls  # type: ignore[attr-defined]
         for name, value in cls.__dict__.items():
             if name not in ("__dict__", "__weakref__", "__module__", "__qualname__"):
                 setattr(twin, name, self._member(value))

@@ -12,6 +12,7 @@ letter the entry is                                          width
 ``i``  a vector whose channels do not stand side by side          3
 ``f``  a quaternion feature                                       1
 ``s``  a declared scalar: only its real part is not zero          1
+``l``  a vector that a layer predicts, its channels in no order   3
 ====== ===================================================== ======
 
 An axis of nothing but features needs no layout. Layouts are strings, so that slicing, repeating and concatenating them
@@ -21,11 +22,12 @@ is what it is for strings.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from math import prod
+from itertools import pairwise
+from math import lcm, prod
 
 from reqnn.errors import NoRuleError
 
-_WIDTH = {"v": 3, "i": 3, "f": 1, "s": 1}
+_WIDTH = {"v": 3, "i": 3, "l": 3, "f": 1, "s": 1}
 
 
 def width(layout: str) -> int:
@@ -35,7 +37,7 @@ def width(layout: str) -> int:
 
 def has_vectors(layout: str) -> bool:
     """Whether any entry stands for three coordinates."""
-    return "v" in layout or "i" in layout
+    return any(entry in layout for entry in "vil")
 
 
 def starts(layout: str) -> list[int]:
@@ -80,7 +82,7 @@ def split_sizes(layout: str, sizes: Sequence[int]) -> list[int]:
 
 def describe(layout: str) -> str:
     """A short text for messages: ``xyz-vector ×2 + feature ×64``."""
-    names = {"v": "vector (3 channels)", "i": "interleaved vector", "f": "feature", "s": "scalar"}
+    names = {"v": "vector (3 channels)", "i": "interleaved vector", "l": "predicted vector", "f": "feature", "s": "scalar"}
     parts: list[tuple[str, int]] = []
     for entry in layout:
         if parts and parts[-1][0] == entry:
@@ -112,16 +114,17 @@ def reshape(user: Sequence[int], axis: int, layout: str, shape: Sequence[int]) -
         the wanted shape with the axis counted in entries, the axis's new place, its new layout.
     """
     group_user, group_shape = _common_group(user, shape, axis)
+    if set(layout) == {"l"} and len(group_user) == 1:
+        return _read_predicted(layout, shape, group_shape)
     at_end = group_user[-1] == axis or all(user[dim] == 1 for dim in group_user if dim > axis)
     if not at_end:
         return _interleave(user, axis, layout, shape, group_user, group_shape)
+    if not group_shape:
+        raise NoRuleError("the axis of a single scalar channel is reshaped away; keep it, or slice it off as x[:, 3:4]")
     target = max((dim for dim in group_shape if shape[dim] != 1), default=group_shape[-1])
     size, full = shape[target], user[axis]
-    if size % full == 0:
-        new = layout * (size // full)
-    elif set(layout) == {"v"} and size % 3 == 0:
-        new = "v" * (size // 3)
-    else:
+    new = _recut(layout, full, size)
+    if new is None:
         raise NoRuleError(
             f"the shape {tuple(shape)} cuts vectors apart: an axis of {full} channels ({describe(layout)}) ends up on an "
             f"axis of {size}"
@@ -129,6 +132,31 @@ def reshape(user: Sequence[int], axis: int, layout: str, shape: Sequence[int]) -
     out = list(shape)
     out[target] = len(new)
     return out, target, new
+
+
+def _recut(layout: str, full: int, size: int) -> str | None:
+    """The layout of rows of `size` channels, cut from rows of `full` channels end to end; None where they are not all alike."""
+    stream = layout * (lcm(size, full) // full)
+    cuts = {start: entry for entry, start in enumerate([*starts(stream), lcm(size, full)])}
+    edges = [cuts.get(channel) for channel in range(0, lcm(size, full) + 1, size)]
+    if None in edges:
+        return None
+    pieces = {stream[a:b] for a, b in pairwise(edges)}
+    return pieces.pop() if len(pieces) == 1 else None
+
+
+def _read_predicted(layout: str, shape: Sequence[int], group: list[int]) -> tuple[list[int], int, str]:
+    """Vectors that a layer predicts on one axis: (N, 3) and (3, N) are both a reading of 3N channels."""
+    out = list(shape)
+    for dim in (group[-1], *group):
+        if shape[dim] == 3:
+            out[dim] = 1
+            return out, dim, "v"
+    if len([dim for dim in group if shape[dim] != 1]) == 1:
+        target = next(dim for dim in group if shape[dim] != 1)
+        out[target] = len(layout)
+        return out, target, layout
+    raise NoRuleError(f"the shape {tuple(shape)} has no axis of 3 coordinates for the predicted vectors")
 
 
 def _interleave(

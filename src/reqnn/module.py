@@ -101,6 +101,11 @@ class RevisedModel(nn.Module):
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The original's call; points in any orientation and order give the same answer."""
+        if torch.compiler.is_dynamo_compiling():
+            return _forward_in_graph(self, args, kwargs)
+        return self._forward(args, kwargs)
+
+    def _forward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return to_outputs(self.run(self.context(), args, kwargs))
 
     def run(self, context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -116,10 +121,16 @@ class RevisedModel(nn.Module):
             return getattr(super().__getattr__("model"), name)
 
 
+@torch._dynamo.nonstrict_trace
+def _forward_in_graph(net: RevisedModel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Under ``torch.compile`` the quaternion tensors are traced through, as ``torch.export`` does, not looked at one by one."""
+    return net._forward(args, kwargs)
+
+
 def to_outputs(tree: Any) -> Any:
     """Outputs as the original gives them: vectors as coordinates, other quaternions by their squared norms."""
     if isinstance(tree, QuaternionTensor):
-        if tree.axis is not None and set(tree.vectors) <= {"v", "s"}:
+        if tree.axis is not None and set(tree.vectors) <= {"v", "l", "s"}:
             return tree.as_real()
         return tree.squared_norm()
     if isinstance(tree, (RemovedTransform, RemovedBias, ScalarTensor)):

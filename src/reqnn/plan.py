@@ -58,6 +58,7 @@ class Plan:
         self.dropped: list[str] = []
         self.heads: list[str] = []
         self.vector_layers: dict[str, str] = {}
+        self.visited: set[str] = set()
         self.index()
 
     def index(self) -> None:
@@ -74,6 +75,14 @@ class Plan:
         self.index()
         self.met_operations.clear()
         self.heads.clear()
+
+    def unvisited(self) -> list[str]:
+        """Leaves with parameters that no pass has reached."""
+        return [
+            name
+            for name, module in self.model.named_modules()
+            if name not in self.visited and not list(module.children()) and list(module.parameters())
+        ]
 
     def layer(self) -> str:
         """Where the run is now."""
@@ -219,7 +228,8 @@ def tag_vectors_hook(module: nn.Module, args: tuple, output: Any) -> Any:
     if not isinstance(output, QuaternionTensor):
         return output
     axis = output.rank - 1 if isinstance(module, nn.Linear) else 1
-    tagged = output.like(output.components, axis, "v" * output.components.shape[axis + 1])
+    count = output.components.shape[axis + 1]
+    tagged = output.like(output.components, axis, "v" if count == 1 else "l" * count)
     tagged.source = output.source
     return tagged
 

@@ -201,9 +201,7 @@ def _stand_in(name: str, given: Any, output: Any) -> Removed:
 
 def _set_submodule(model: nn.Module, name: str, module: nn.Module) -> None:
     parent, _, key = name.rpartition(".")
-    setattr(model.get_submodule(parent), key, module) if not key.isdigit() else model.get_submodule(
-        parent
-    )._modules.__setitem__(key, module)
+    model.get_submodule(parent)._modules[key] = module
 
 
 def _place_hooks(model: nn.Module, to_real: Sequence[str], coordinates: Sequence[str], rules: RuleSet) -> None:
@@ -221,29 +219,67 @@ class _HeadWanted(Exception):  # noqa: N818 - a finding of the dry run
 
 def _dry_run(net: RevisedModel, plan: Plan, args: tuple[Any, ...], vector_like: bool) -> None:
     """Run the copy on quaternions until nothing changes any more."""
-    watchers = [
-        module.register_forward_pre_hook(_real_leaf_watcher(plan, name))
-        for name, module in net.model.named_modules()
-        if not list(module.children())
-    ]
-    limit = 2 * len(list(net.model.parameters())) + 10
+    watchers = _watch(net, plan)
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        for _ in range(limit):
-            plan.begin()
-            try:
-                output = net.run(net.context(plan), _example(args, net.model), {})
-                _settle_outputs(net, plan, output, vector_like)
-                break
-            except Restart:
-                continue
-        else:
-            raise AssertionError("the dry run does not settle")
+        _until_settled(net, plan, args, lambda output: _settle_outputs(net, plan, output, vector_like))
+        if plan.unvisited():
+            _dry_run_training(net, plan, args)
     for watcher in watchers:
         watcher.remove()
 
 
+def _until_settled(net: RevisedModel, plan: Plan, args: tuple[Any, ...], settle: Callable[[Any], None]) -> None:
+    for _ in range(2 * len(list(net.model.parameters())) + 2 * len(list(net.model.modules())) + 10):
+        plan.begin()
+        try:
+            return settle(net.run(net.context(plan), _example(args, net.model), {}))
+        except Restart:
+            continue
+    raise AssertionError("the dry run does not settle")
+
+
+def _dry_run_training(net: RevisedModel, plan: Plan, args: tuple[Any, ...]) -> None:
+    """Layers that eval mode does not reach (auxiliary heads) may be reached in training mode."""
+    met, heads = list(plan.met_operations), list(plan.heads)
+    state = {name: value.clone() for name, value in net.model.state_dict().items()}
+    net.model.train()
+    try:
+        _until_settled(net, plan, args, lambda output: None)
+    except (ValueError, RuntimeError) as error:
+        if isinstance(error, NoRuleError):
+            raise
+    net.model.eval()
+    now = net.model.state_dict()
+    net.model.load_state_dict({k: v for k, v in state.items() if k in now and now[k].shape == v.shape}, strict=False)
+    plan.met_operations = [*met, *(row for row in plan.met_operations if row not in met)]
+    plan.heads = [*heads, *(name for name in plan.heads if name not in heads)]
+
+
+def _watch(net: RevisedModel, plan: Plan) -> list[Any]:
+    """Hooks for the dry run: leaves of the real part are noted, modules with a rule of their own are swapped."""
+    handles = []
+    for name, module in net.model.named_modules():
+        if not list(module.children()):
+            handles.append(module.register_forward_pre_hook(_real_leaf_watcher(plan, name)))
+        build = net.rules.find_module(type(module))
+        if build is not None and name:
+            handles.append(module.register_forward_pre_hook(_swapper(net, name, build)))
+    return handles
+
+
+def _swapper(net: RevisedModel, name: str, build: Callable[..., nn.Module]) -> Callable[..., None]:
+    def swap(module: nn.Module, args: tuple[Any, ...]) -> None:
+        operands = list(quaternions(args))
+        if operands:
+            _set_submodule(net.model, name, build(module, operands[0]))
+            raise Restart
+
+    return swap
+
+
 def _real_leaf_watcher(plan: Plan, name: str) -> Callable[..., None]:
     def watch(module: nn.Module, args: tuple[Any, ...]) -> None:
+        plan.visited.add(name)
         if not list(quaternions(args)) and not any(met.layer == name and met.kind == "quaternion" for met in plan.met_operations):
             plan.met_module(name, module)
 
@@ -260,7 +296,8 @@ def _settle_outputs(net: RevisedModel, plan: Plan, output: Any, vector_like: boo
             plan.output_vectors(q)
         raise NoRuleError(
             "the outputs should be coordinates, but the layer that makes them "
-            f"({loose[0].source or 'unknown'}) has no 3·V output channels; name the layer where real features begin (to_real=)"
+            f"({loose[0].source or 'unknown'}) has no 3·V output channels; name the layer where real features begin (to_real=)",
+            "the model's output",
         )
     if _has_real_output(output):
         return  # side outputs, such as global features beside logits: their squared norms are returned

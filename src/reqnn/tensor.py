@@ -150,7 +150,7 @@ class QuaternionTensor(torch.Tensor):
             )
         parts = [
             self.imaginary().select(self.axis + 1, index).movedim(0, self.axis)
-            if entry == "v"
+            if entry in "vl"
             else self.components[0].narrow(self.axis, index, 1)
             for index, entry in enumerate(self.vectors)
         ]

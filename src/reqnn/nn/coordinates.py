@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from reqnn.errors import NoRuleError
 from reqnn.tensor import QuaternionTensor
+from reqnn.trace import user_frame
 
 
 def in_principal_frames(x: QuaternionTensor) -> Tensor:
@@ -41,7 +42,10 @@ def principal_frame_hook(module: nn.Module, args: tuple, kwargs: dict) -> tuple[
             return value
         if value.context.plan is not None:
             value.context.plan.met("3D coordinates weighting")
-        return in_principal_frames(value)
+        try:
+            return in_principal_frames(value)
+        except NoRuleError as error:
+            raise error.located(type(module).__name__, value.context.names.get(id(module)), user_frame()) from None
 
     return tuple(map(convert, args)), {key: convert(value) for key, value in kwargs.items()}
 

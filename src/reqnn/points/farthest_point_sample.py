@@ -23,6 +23,13 @@ def farthest_point_sample(xyz: Any, n: int) -> Tensor:
     """
     xyz = check_cloud(xyz, "xyz").detach()
     n = check_count(n, xyz.shape[1], "n")
+    if torch.compiler.is_compiling() and not torch.compiler.is_exporting():
+        return _opaque_search(xyz, n)
+    return _search(xyz, n)
+
+
+def _search(xyz: Tensor, n: int) -> Tensor:
+    """The search, for checked input: (B, N, 3) -> (B, n) int64."""
     rank, tolerance = invariant_rank(xyz), tie_tolerance(xyz)[:, None]
     xyz = centered(xyz)
     distance = torch.linalg.vector_norm(xyz, dim=-1)
@@ -41,3 +48,14 @@ def farthest_point_sample(xyz: Any, n: int) -> Tensor:
         total = total + from_point
         distance = torch.minimum(distance, from_point).scatter(1, index, -torch.inf)
     return torch.cat(chosen, dim=1)
+
+
+@torch.library.custom_op("reqnn::farthest_point_sample", mutates_args=())
+def _opaque_search(xyz: Tensor, n: int) -> Tensor:
+    """One node for torch.compile: n steps unrolled would take minutes to compile. torch.export gets the plain steps."""
+    return _search(xyz, n)
+
+
+@_opaque_search.register_fake
+def _(xyz: Tensor, n: int) -> Tensor:
+    return xyz.new_empty(xyz.shape[0], n, dtype=torch.int64)

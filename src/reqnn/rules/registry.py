@@ -98,8 +98,9 @@ class RuleSet:
     def find_module(self, kind: type[nn.Module]) -> Callable[..., nn.Module] | None:
         """The builder for a module class or the nearest of its bases."""
         for base in kind.__mro__:
-            if base in self.modules:
-                return self.modules[base]
+            original = base.__dict__.get("_revised_from", base)
+            if original in self.modules:
+                return self.modules[original]
         return None if self.parent is None else self.parent.find_module(kind)
 
     def option(self, name: str) -> Any:

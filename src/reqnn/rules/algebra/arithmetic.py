@@ -47,22 +47,25 @@ def _add_real(x: Q, other: Any) -> Q:
 
 def _broadcast_like(x: Q, other: Tensor) -> Q:
     """What adding zeros of that shape gives."""
-    if other.dim() <= x.rank:
-        return x.same(x.components)
-    components = align(x.components, other.dim()).expand(-1, *other.shape)
-    return x.like(components, None if x.axis is None else x.axis - x.rank, x.vectors)
+    rank = max(x.rank, other.dim())
+    components, axis = align(x.components, rank), None if x.axis is None else x.axis - x.rank
+    wide = [1] * (rank - other.dim()) + list(other.shape)
+    if axis is not None:
+        wide[axis] = len(x.vectors)
+    shape = [theirs if ours == 1 else ours for ours, theirs in zip(components.shape[1:], wide, strict=True)]
+    return x.like(components.expand(-1, *shape), axis, x.vectors)
 
 
 @rule("sub")
 def sub(a: Any, b: Any, *, alpha: float = 1) -> Q:
     """p − q."""
-    return add(a, mul(b, -alpha) if not isinstance(b, (int, float)) else -b)
+    return add(a, mul(b, -alpha) if isinstance(b, Q) else b)
 
 
 @rule("rsub")
 def rsub(a: Any, b: Any, *, alpha: float = 1) -> Q:
     """q − p, the reflected form."""
-    return sub(b, a)
+    return sub(b, a, alpha=alpha)
 
 
 @rule("neg")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -16,8 +16,9 @@ from reqnn.tensor import QuaternionTensor
 algebra = RuleSet("algebra")
 
 
-def sizes(args: Sequence[Any]) -> list[int]:
-    """``view(2, 3)`` and ``view((2, 3))`` alike."""
+def sizes(args: Sequence[Any], named: Mapping[str, Any] | None = None) -> list[int]:
+    """``view(2, 3)``, ``view((2, 3))`` and ``view(size=(2, 3))`` alike."""
+    args = args or tuple((named or {}).values())
     if len(args) == 1 and isinstance(args[0], (tuple, list, torch.Size)):
         return list(args[0])
     return list(args)
@@ -67,7 +68,7 @@ def representatives(real: Tensor, dim: int, layout: str) -> Tensor:
     first = lay.starts(layout)
     chosen = real.index_select(dim, torch.tensor(first, device=real.device))
     if not torch.compiler.is_compiling():
-        counts = torch.tensor([3 if entry in "vi" else 1 for entry in layout], device=real.device)
+        counts = torch.tensor([3 if entry in "vil" else 1 for entry in layout], device=real.device)
         if not torch.equal(chosen.repeat_interleave(counts, dim), real):
             raise NoRuleError("the numbers differ between the coordinates x, y, z of a vector, which turn into one another")
     return chosen

@@ -8,7 +8,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reqnn.rules.algebra.base import algebra, sizes
+from reqnn.errors import NoRuleError
+from reqnn.rules.algebra.base import algebra, require_quaternion, sizes
 from reqnn.rules.algebra.shape import rule
 from reqnn.tensor import QuaternionTensor as Q
 
@@ -19,10 +20,18 @@ def _componentwise(name: str) -> None:
     def apply(x: Q, *args: Any, **kwargs: Any) -> Q:
         kwargs.pop("memory_format", None)
         args = tuple(arg.components if isinstance(arg, Q) else arg for arg in args if not isinstance(arg, torch.memory_format))
-        return x.same(method(x.components, *args, **kwargs))
+        if not isinstance(x, Q):
+            return method(x, *args, **kwargs)
+        return x.same(_not_rounded(method(x.components, *args, **kwargs)))
 
     apply.__doc__ = f"``x.{name}(…)`` on every component."
     rule(name)(apply)
+
+
+def _not_rounded(components: Tensor) -> Tensor:
+    if not components.is_floating_point():
+        raise NoRuleError(f"a cast to {components.dtype} rounds single coordinates, which depends on the orientation")
+    return components
 
 
 for _name in (
@@ -35,12 +44,14 @@ for _name in (
 @rule("type")
 def cast(x: Q, dtype: Any = None, **kwargs: Any) -> Any:
     """``x.type()`` or ``x.type(dtype)``."""
-    return x.components.type() if dtype is None else x.same(x.components.type(dtype))
+    return x.components.type() if dtype is None else x.same(_not_rounded(x.components.type(dtype)))
 
 
 @rule("copy_")
 def copy_(x: Any, source: Any, non_blocking: bool = False) -> Q:
     """Overwrite with other quaternions."""
+    require_quaternion(x, "the target of copy_")
+    require_quaternion(source, "the source of copy_")
     return x.become(source.expand(x.user_shape).clone(), linear=True)
 
 

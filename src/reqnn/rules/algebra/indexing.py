@@ -40,19 +40,17 @@ def setitem(x: Any, index: Any, value: Any) -> None:
             "quaternion features are written into a real tensor; make it with torch.zeros_like(features) or build the result "
             "with torch.cat / torch.stack"
         )
-    true, axis, layout, front = _translate(x, index)
-    if front:
-        raise NoRuleError("index tensors on both sides of a slice, in an assignment")
+    true = _translate(x, index)[0]
+    places = x.components.movedim(0, -1)  # a view; with the hidden axis last torch puts index tensors where they belong
     if isinstance(value, (int, float)) and value == 0:
-        x.components[(slice(None), *true)] = 0
+        places[true] = 0
         return
     if not isinstance(value, Q):
         raise NoRuleError("real numbers are written into quaternion features")
     target, value = same_parts(x, value)
     if target is not x:
         raise NoRuleError("scalars are written into a tensor of vectors")
-    rank = x.components[(slice(None), *true)].dim() - 1
-    x.components[(slice(None), *true)] = align(value.components, rank)
+    places[true] = value.components.movedim(0, -1)
 
 
 def _translate(x: Q, index: Any) -> tuple[tuple[Any, ...], int | None, str, int]:
@@ -113,6 +111,8 @@ def _is_mask(item: Any) -> bool:
 
 
 def _slice_entries(item: slice, layout: str) -> tuple[slice, str]:
+    if item.indices(lay.width(layout)) == (0, lay.width(layout), 1):
+        return slice(None), layout
     chosen = lay.entries(layout, range(*item.indices(lay.width(layout))))
     if chosen != list(range(chosen[0], chosen[0] + len(chosen))) if chosen else False:
         raise NoRuleError("a slice with a step along the axis of coordinates")
@@ -131,7 +131,8 @@ def select(x: Q, dim: int, index: int) -> Q:
 def narrow(x: Q, dim: int, start: int, length: int) -> Q:
     """A run of places along an axis."""
     (at,) = x.dims(dim)
-    return getitem(x, (slice(None),) * at + (slice(int(start), int(start) + length),))
+    first = int(start) % x.user_shape[at] if start < 0 else int(start)
+    return getitem(x, (slice(None),) * at + (slice(first, first + length),))
 
 
 @rule("unbind")
@@ -172,7 +173,7 @@ def take_along_dim(x: Q, indices: Tensor, dim: int | None = None) -> Q:
     if dim is None:
         x, dim = flatten(x), 0
     (at,) = x.dims(dim)
-    if x.axis is not None and indices.shape[x.axis] != 1:
+    if at == x.axis or (x.axis is not None and indices.shape[x.axis] != 1):
         indices = _gather_index(x, at, indices)
     return x.same(torch.take_along_dim(x.components, indices.unsqueeze(0), at + 1))
 
@@ -182,12 +183,16 @@ def _gather_index(x: Q, at: int, index: Tensor) -> Tensor:
         return index
     if at == x.axis:
         raise NoRuleError("gather along the axis of coordinates")
+    if index.shape[x.axis] != lay.width(x.vectors):
+        raise NoRuleError("gather takes some of the coordinates x, y, z only; repeat the index along all of them")
     return representatives(index, x.axis, x.vectors)
 
 
 @rule("where")
 def where(condition: Tensor, x: Any = None, y: Any = None, **named: Any) -> Q:
     """Choose whole quaternions; the other side may be 0."""
+    if isinstance(condition, Q) and isinstance(x, Tensor) and not isinstance(x, Q):
+        condition, x = x, condition  # x.where(condition, y)
     x, y = named.get("input", x), named.get("other", y)
     if isinstance(condition, Q) or x is None:
         raise NoRuleError("a condition made of quaternion features; compare norms")
@@ -228,21 +233,35 @@ def masked_select(x: Q, mask: Tensor) -> Q:
     return x.like(x.components[:, mask])
 
 
-@rule("index_add", "index_copy")
+@rule("index_add")
 def index_add(x: Q, dim: int, index: Tensor, source: Q, *, alpha: float = 1) -> Q:
     """Add quaternions at indexed places."""
+    at, target, source = _indexed(x, dim, source)
+    return target.same(target.components.index_add(at + 1, index, source.components, alpha=alpha))
+
+
+@rule("index_copy")
+def index_copy(x: Q, dim: int, index: Tensor, source: Q) -> Q:
+    """Overwrite quaternions at indexed places."""
+    at, target, source = _indexed(x, dim, source)
+    return target.same(target.components.index_copy(at + 1, index, source.components))
+
+
+def _indexed(x: Any, dim: int, source: Any) -> tuple[int, Q, Q]:
+    """The axis and the operands of an indexed write."""
+    if not isinstance(x, Q) or not isinstance(source, Q):
+        raise NoRuleError("an indexed write of quaternions and real numbers; start from torch.zeros_like(features)")
     (at,) = x.dims(dim)
-    if at == x.axis or not isinstance(source, Q):
-        raise NoRuleError("index_add along coordinates or of real numbers")
-    return x.same(x.components.index_add(at + 1, index, source.components, alpha=alpha))
+    if at == x.axis or (x.axis, x.vectors) != (source.axis, source.vectors):
+        raise NoRuleError("an indexed write along coordinates, or of others than the target's")
+    x, source = same_parts(x, source)
+    return at, x, source
 
 
 @rule("scatter_add")
 def scatter_add(x: Q, dim: int, index: Tensor, src: Q) -> Q:
     """Sum quaternions into indexed places."""
-    if not isinstance(src, Q) or not isinstance(x, Q):
-        raise NoRuleError("scatter_add of quaternion features into a real tensor; start from torch.zeros_like(features)")
-    (at,) = x.dims(dim)
+    at, x, src = _indexed(x, dim, src)
     index = _gather_index(src, at, index)
     return x.same(x.components.scatter_add(at + 1, index.expand(x.components.shape[0], *index.shape), src.components))
 

@@ -68,7 +68,7 @@ def _contracted(weight: Tensor, dim: int, x: Q, along: int) -> Tensor:
 def _invariant_product(a: Q, b: Q) -> Tensor:
     if a.holds_vectors(a.rank - 2) or b.holds_vectors(b.rank - 1):
         raise NoRuleError("a product of coordinates with coordinates (such as a covariance matrix) turns with the cloud")
-    if a.holds_vectors(a.rank - 1) != b.holds_vectors(b.rank - 2):
+    if a.layout_on(-1) != b.layout_on(-2) and (a.holds_vectors(a.rank - 1) or b.holds_vectors(b.rank - 2)):
         raise NoRuleError("coordinates are multiplied with quaternion features")
     a, b = same_parts(a, b)
     rank = max(a.rank, b.rank)
@@ -81,7 +81,7 @@ def _invariant_product(a: Q, b: Q) -> Tensor:
 def baddbmm(x: Any, a: Any, b: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """β·x + α·a·b."""
     product = matmul(a, b) * alpha
-    return product if beta == 0 else x * beta + product
+    return product if beta == 0 else (x if beta == 1 else x * beta) + product
 
 
 @rule("dot", "inner", "vdot")
@@ -127,9 +127,12 @@ def einsum(equation: str, *operands: Any) -> Any:
         if "..." in output.split(letter)[1]:
             raise NoRuleError("einsum with '...' after the axis of coordinates")
         return x.like(out, -1 - after, x.vectors)
-    for letter in letters.values():
-        if letter is not None and letter in output and not all(letter == other for other in letters.values()):
-            raise NoRuleError("einsum keeps an axis of coordinates in a product of two quaternion operands")
+    first, second = (items[i] for i in quaternion)
+    if len(set(letters.values())) > 1 or (letters[quaternion[0]] is not None and first.vectors != second.vectors):
+        raise NoRuleError(
+            "einsum of two quaternion operands needs the coordinates x, y, z of both under one letter: anything else "
+            "(a covariance, coordinates with features) turns with the cloud"
+        )
     return torch.einsum(",".join(terms) + "->" + output, *tensors)
 
 

@@ -79,6 +79,10 @@ def cdist(a: Any, b: Any, p: float = 2.0, **named: Any) -> Tensor:
     """Distances between rows of quaternions: invariant."""
     if p != 2 or not (isinstance(a, Q) and isinstance(b, Q)):
         raise NoRuleError("only the Euclidean distance (p = 2) of two quaternion tensors is invariant")
+    for x in (a, b):
+        refuse_over_vectors(x, range(x.rank - 1), "cdist")
+    if a.layout_on(-1) != b.layout_on(-1) and (a.holds_vectors(-1) or b.holds_vectors(-1)):
+        raise NoRuleError("distances between coordinates and quaternion features")
     a, b = same_parts(a, b)
     return torch.cdist(a.as_real_coordinates(), b.as_real_coordinates(), compute_mode="donot_use_mm_for_euclid_dist")
 
@@ -105,6 +109,8 @@ def cosine_similarity(a: Any, b: Any, dim: int = 1, eps: float = 1e-8) -> Tensor
 @rule("var", extension=True)
 def var(x: Q, dim: Any = None, *args: Any, correction: Any = 1, keepdim: bool = False, **named: Any) -> Tensor:
     """E‖q − E q‖² over axes: the spread of the quaternions, one number for x, y and z."""
+    if isinstance(dim, bool):  # x.var(False): `unbiased` comes first where there is no dim
+        dim, correction = None, int(dim)
     if args:
         correction = args[0] if not isinstance(args[0], bool) else int(args[0])
         keepdim = args[1] if len(args) > 1 else keepdim

@@ -24,13 +24,12 @@ def rule(*names: str) -> Any:
 @rule("view", "reshape", "_unsafe_view", "_reshape_alias")
 def reshape(x: Q, *shape: Any, **named: Any) -> Q:
     """(*, ) → any shape with the same channels; an axis of vectors is followed (`reqnn.layout.reshape`)."""
-    shape = shape or tuple(named.values())
     if len(shape) == 1 and isinstance(shape[0], torch.dtype):
         raise NoRuleError("a view as another dtype")
-    numel = prod(x.user_shape)
-    wanted = lay.resolve(sizes(shape), numel)
+    numel, asked = prod(x.user_shape), sizes(shape, named)
+    wanted = lay.resolve(asked, numel)
     if prod(wanted) != numel:
-        raise RuntimeError(f"shape '{sizes(shape)}' is invalid for input of size {numel}")
+        raise RuntimeError(f"shape '{asked}' is invalid for input of size {numel}")
     if x.axis is None:
         return x.like(x.components.reshape(x.components.shape[0], *wanted))
     true, axis, layout = lay.reshape(x.user_shape, x.axis, x.vectors, wanted)
@@ -79,15 +78,23 @@ def _drop(x: Q, dims: Sequence[int]) -> Q:
 @rule("unsqueeze")
 def unsqueeze(x: Q, dim: int) -> Q:
     """Insert an axis of size 1."""
-    at = dim % (x.rank + 1)
+    at = _new_axis(x, dim)
     axis = None if x.axis is None else x.axis + (at <= x.axis)
     return x.like(x.components.unsqueeze(at + 1), axis, x.vectors)
 
 
+def _new_axis(x: Tensor, dim: int) -> int:
+    """Where an axis is inserted, from the front."""
+    rank = x.dim() + 1
+    if not -rank <= dim < rank:
+        raise IndexError(f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {dim})")
+    return dim % rank
+
+
 @rule("permute")
-def permute(x: Q, *dims: Any) -> Q:
+def permute(x: Q, *dims: Any, **named: Any) -> Q:
     """Reorder axes."""
-    order = x.dims(sizes(dims))
+    order = x.dims(sizes(dims, named))
     axis = None if x.axis is None else order.index(x.axis)
     return x.like(x.components.permute(0, *[d + 1 for d in order]), axis, x.vectors)
 
@@ -115,10 +122,10 @@ def movedim(x: Q, source: int | Sequence[int], destination: int | Sequence[int])
 
 
 @rule("expand", "broadcast_to", "expand_as")
-def expand(x: Q, *shape: Any) -> Q:
+def expand(x: Q, *shape: Any, **named: Any) -> Q:
     """Repeat along axes of size 1 without copying."""
-    first = shape[0]
-    wanted = list(first.shape) if isinstance(first, Tensor) else sizes(shape)
+    asked = sizes(shape, named)
+    wanted = list(asked[0].shape) if isinstance(asked[0], Tensor) else asked
     added = len(wanted) - x.rank
     true = [x.components.shape[0], *wanted]
     current = [1] * added + list(x.user_shape)
@@ -139,9 +146,9 @@ def broadcast_tensors(*tensors: Tensor) -> list[Tensor]:
 
 
 @rule("repeat", "tile")
-def repeat(x: Q, *repeats: Any) -> Q:
+def repeat(x: Q, *repeats: Any, **named: Any) -> Q:
     """Copies of the whole along each axis."""
-    counts = sizes(repeats)
+    counts = sizes(repeats, named)
     counts = [1] * (x.rank - len(counts)) + counts
     added = len(counts) - x.rank
     components = x.components.reshape(x.components.shape[0], *[1] * added, *x.components.shape[1:]).repeat(1, *counts)
@@ -174,20 +181,19 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, **named: Any) -> Q:
     first_quaternion = next(x for x in given if isinstance(x, Q))
     (at,) = first_quaternion.dims(dim)
     operands = same_parts(*[_quaternion_part(x, "cat", at, first_quaternion) for x in given])
-    components = torch.cat([x.components for x in operands], at + 1)
+    first, parts = operands[0], [x.components for x in operands]
     if all(x.axis in (None, at) for x in operands):
         layout = "".join(x.layout_on(at) for x in operands)
-        return operands[0].like(components, at, layout)
-    first = operands[0]
+        return first.like(torch.cat(parts, at + 1), at, layout)
     if any((x.axis, x.vectors) != (first.axis, first.vectors) for x in operands):
         raise NoRuleError("tensors with different axes of coordinates are concatenated")
-    return first.same(components)
+    return first.same(torch.cat(parts, at + 1))
 
 
 @rule("stack")
 def stack(tensors: Sequence[Tensor], dim: int = 0) -> Q:
     """Concatenate along a new axis."""
-    at = dim % (tensors[0].dim() + 1)
+    at = _new_axis(tensors[0], dim)
     return cat([x.unsqueeze(at) for x in tensors], at)
 
 
@@ -199,8 +205,8 @@ def hstack(tensors: Sequence[Tensor]) -> Q:
 
 @rule("vstack")
 def vstack(tensors: Sequence[Tensor]) -> Q:
-    """Concatenate along axis 0."""
-    return cat(tensors, 0)
+    """Concatenate along axis 0; vectors are rows."""
+    return cat([x.unsqueeze(0) if x.dim() == 1 else x for x in tensors], 0)
 
 
 def _quaternion_part(x: Tensor, what: str, at: int, beside: Q) -> Q:
@@ -256,7 +262,7 @@ def tensor_split(x: Q, indices_or_sections: Any, dim: int = 0) -> tuple[Q, ...]:
     if isinstance(indices_or_sections, int):
         low, extra = divmod(total, indices_or_sections)
         return _split(x, [low + (i < extra) for i in range(indices_or_sections)], at)
-    cuts = [0, *[int(i) for i in indices_or_sections], total]
+    cuts = [0, *[int(i) % total if i < 0 else min(int(i), total) for i in indices_or_sections], total]
     return _split(x, [b - a for a, b in zip(cuts, cuts[1:], strict=False)], at)
 
 
@@ -264,18 +270,32 @@ def tensor_split(x: Q, indices_or_sections: Any, dim: int = 0) -> tuple[Q, ...]:
 def roll(x: Q, shifts: Any, dims: Any = ()) -> Q:
     """Elements moved round along axes."""
     at = x.dims(dims)
-    if not at or x.axis in at:
+    if x.axis is not None and (not at or x.axis in at):
         raise NoRuleError("roll along the axis of coordinates, or over the flattened tensor")
+    if not at:
+        return x.same(x.components.flatten(1).roll(shifts, 1).view_as(x.components))
     return x.same(x.components.roll(shifts, [d + 1 for d in at]))
 
 
 @rule("flip")
-def flip(x: Q, *dims: Any) -> Q:
+def flip(x: Q, *dims: Any, **named: Any) -> Q:
     """Reversed order along axes."""
-    at = x.dims(sizes(dims))
+    at = x.dims(sizes(dims, named))
     if x.axis in at:
         raise NoRuleError("flip along the axis of coordinates")
     return x.same(x.components.flip([d + 1 for d in at]))
+
+
+@rule("fliplr")
+def fliplr(x: Q) -> Q:
+    """Reversed order along axis 1."""
+    return flip(x, 1)
+
+
+@rule("flipud")
+def flipud(x: Q) -> Q:
+    """Reversed order along axis 0."""
+    return flip(x, 0)
 
 
 @rule("pad")

@@ -1,0 +1,10 @@
+"""`audit`: measure, layer by layer, whether a network keeps what rotations and reorderings must not change.
+
+report = audit(net, points)     # any nn.Module, revised or not
+report.ok, report.first_rotation_failure, print(report)
+"""
+
+from reqnn.audit.passes import audit
+from reqnn.audit.report import AuditReport, AuditRow
+
+__all__ = ["AuditReport", "AuditRow", "audit"]

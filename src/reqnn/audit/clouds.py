@@ -1,0 +1,188 @@
+"""The clouds of an audit, and what is done to them: turned, reordered, taken one by one, exchanged."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import permutations, product
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from reqnn.errors import InputError
+from reqnn.inputs import read_inputs
+from reqnn.module import Inputs, RevisedModel, check_points
+
+Orders = dict[int, Tensor]
+"""Number of points N → (B, N) new orders, one a cloud."""
+
+LEAST_CLOUDS = 4
+"""With fewer, batch-normalisation over (B, C) divides by differences that vanish in some channel, and errors grow."""
+
+
+@dataclass(frozen=True)
+class Clouds:
+    """The inputs of a network, (B, N, 3), (B, 3, N) or (N, 3), with what else it takes.
+
+    Attributes:
+        args: the positional arguments.
+        inputs: which axes hold vectors, and how many channels are scalars.
+        batch: B, None where there is no batch axis.
+        other: clouds of the same shapes, each different from the one in its place.
+        made: how many clouds had to be made up.
+    """
+
+    args: tuple[Any, ...]
+    inputs: Inputs
+    batch: int | None
+    other: tuple[Any, ...]
+    made: int
+
+    @property
+    def count(self) -> int:
+        """The number of clouds in a pass."""
+        return self.batch or 1
+
+    @property
+    def sizes(self) -> list[int]:
+        """The numbers of points of the inputs that are clouds."""
+        found = [x.shape[axis] for i, x in self._vectors() for axis in [self._points_axis(i, x)] if axis is not None]
+        return list(dict.fromkeys(found))
+
+    def rotated(self, turns: Tensor) -> tuple[Any, ...]:
+        """Every vector of cloud b turned by turns[b], computed in float64; scalars as they are. turns: (B, 3, 3)."""
+        out = list(self.args)
+        for i, x in self._vectors():
+            axis = self.inputs.axes[i]
+            assert axis is not None
+            channels = x.movedim(axis, -1).double()
+            scalars = _scalars(self.inputs, i)
+            vectors = channels[..., : channels.shape[-1] - scalars].unflatten(-1, (-1, 3))
+            turn = turns.double().reshape(-1, *[1] * (vectors.dim() - 3), 3, 3) if self.batch else turns[0].double()
+            turned = (vectors @ turn.mT).flatten(-2)
+            both = torch.cat([turned, channels[..., channels.shape[-1] - scalars :]], -1)
+            out[i] = both.movedim(-1, axis).to(x.dtype).contiguous()
+        return tuple(out)
+
+    def random_orders(self, generator: torch.Generator) -> Orders:
+        """A new order of the points for every cloud, each drawn by itself."""
+        return {
+            size: torch.stack([torch.randperm(size, generator=generator) for _ in range(self.count)])
+            for size in self.sizes
+        }
+
+    def reordered(self, orders: Orders) -> tuple[Any, ...]:
+        """Every input that has an axis of points, in a new order; the same one for all inputs."""
+        out = list(self.args)
+        for i, x in enumerate(self.args):
+            axis = self._points_axis(i, x) if isinstance(x, Tensor) else None
+            if axis is None:
+                continue
+            order = orders[x.shape[axis]].to(x.device)
+            if self.batch is None:
+                out[i] = x.index_select(axis, order[0])
+            else:
+                out[i] = torch.stack([cloud.index_select(axis - 1, o) for cloud, o in zip(x, order, strict=True)])
+        return tuple(out)
+
+    def alone(self, index: int) -> tuple[Any, ...]:
+        """One cloud as a batch of its own."""
+        return tuple(x[index : index + 1] if self._batched(x) else x for x in self.args)
+
+    def _vectors(self) -> list[tuple[int, Tensor]]:
+        return [(i, self.args[i]) for i, axis in enumerate(self.inputs.axes) if axis is not None]
+
+    def _batched(self, x: Any) -> bool:
+        return isinstance(x, Tensor) and self.batch is not None and x.dim() > 0 and x.shape[0] == self.batch
+
+    def _points_axis(self, position: int, x: Tensor) -> int | None:
+        """The longest axis beside the vectors, or, of an input without vectors, one as long as that of another."""
+        first = 1 if self._batched(x) else 0
+        if self.batch is not None and not first:
+            return None
+        vectors = self.inputs.axes[position] if position < len(self.inputs.axes) else None
+        if vectors is not None:
+            axes = [axis for axis in range(first, x.dim()) if axis != vectors]
+            return max(axes, key=lambda axis: x.shape[axis], default=None)
+        sizes = self.sizes
+        return next((axis for axis in range(first, x.dim()) if x.shape[axis] in sizes), None)
+
+
+def read_clouds(
+    net: nn.Module,
+    points: Any,
+    vector_axis: int | Sequence[int | None] | None,
+    scalars: int,
+    dtype: torch.dtype,
+    generator: torch.Generator,
+) -> Clouds:
+    """Check the inputs, bring them to the network's device and to `dtype`, and see to it that there are enough."""
+    if isinstance(net, RevisedModel):
+        inputs, args = net.inputs, tuple(points) if isinstance(points, (tuple, list)) else (points,)
+        _check_as_revised(inputs, args)
+    else:
+        inputs, args = read_inputs(points, vector_axis, scalars)
+    device = next((t.device for t in (*net.parameters(), *net.buffers())), None)
+    args = tuple(
+        x.detach().to(device=device, dtype=dtype if x.is_floating_point() else x.dtype) if isinstance(x, Tensor) else x
+        for x in args
+    )
+    first = args[next(i for i, axis in enumerate(inputs.axes) if axis is not None)]
+    batch = first.shape[0] if first.dim() > 2 else None
+    if batch is None:
+        return Clouds(args, inputs, None, _stretched(args, inputs, generator), made=1)
+    made = max(0, LEAST_CLOUDS - batch)
+    parts = [args, *(_stretched(args, inputs, generator) for _ in range(-(-made // batch)))]
+    count = batch + made
+    whole = tuple(
+        torch.cat(values)[:count] if isinstance(x, Tensor) and x.shape[:1] == (batch,) else x
+        for x, *values in zip(args, *parts, strict=True)
+    )
+    other = tuple(x.roll(1, 0) if isinstance(x, Tensor) and x.shape[:1] == (count,) else x for x in whole)
+    return Clouds(whole, inputs, count, other, made)
+
+
+def random_turns(rotations: Tensor, clouds: int) -> list[Tensor]:
+    """Random rotations dealt out so that each cloud gets all of them, in a different order: R × (B, 3, 3)."""
+    return [torch.stack([rotations[(i + b) % len(rotations)] for b in range(clouds)]) for i in range(len(rotations))]
+
+
+def cube_rotations() -> Tensor:
+    """The 24 rotations of a cube, the identity first: (24, 3, 3), exact in every dtype."""
+    found = []
+    for order, signs in product(permutations(range(3)), product((1.0, -1.0), repeat=3)):
+        matrix = torch.zeros(3, 3, dtype=torch.float64)
+        matrix[range(3), order] = torch.tensor(signs, dtype=torch.float64)
+        if torch.linalg.det(matrix) > 0:
+            found.append(matrix)
+    return torch.stack(found)
+
+
+def _scalars(inputs: Inputs, position: int) -> int:
+    first = next(i for i, axis in enumerate(inputs.axes) if axis is not None)
+    return inputs.scalars if position == first else 0
+
+
+def _check_as_revised(inputs: Inputs, args: tuple[Any, ...]) -> None:
+    if len(args) < len(inputs.axes):
+        raise InputError(f"{len(args)} inputs were given; the model was revised for {len(inputs.axes)}")
+    for i, axis in enumerate(inputs.axes):
+        if axis is not None:
+            if not isinstance(args[i], Tensor):
+                raise InputError(f"input {i} is a {type(args[i]).__name__}; the model was revised for points there")
+            check_points(args[i], axis, inputs.channels[i], inputs.ranks[i])
+
+
+def _stretched(args: tuple[Any, ...], inputs: Inputs, generator: torch.Generator) -> tuple[Any, ...]:
+    """Other clouds from the same distribution: stretched along x, y and z by up to 1.5, with noise of 5 % of their size."""
+    out = list(args)
+    stretch = (torch.rand(3, generator=generator, dtype=torch.float64) - 0.5).mul(0.8).exp()
+    for i, axis in enumerate(inputs.axes):
+        if axis is not None:
+            x, scalars = args[i], _scalars(inputs, i)
+            noise = torch.randn(x.shape, generator=generator, dtype=torch.float64).to(x)
+            factors = stretch.repeat((x.shape[axis] - scalars) // 3)
+            factors = torch.cat([factors, torch.ones(scalars)]).to(x).reshape([-1, *[1] * (x.dim() - 1 - axis)])
+            out[i] = x * factors + 0.05 * x.std(correction=0) * noise
+    return tuple(out)

@@ -1,0 +1,221 @@
+"""What a layer may do under a rotation or a new order of the points, and by how much it misses that.
+
+Errors are relative: max |value − expected| / rms(reference). The root mean square, not the largest entry, so that a few
+large entries hide little; at least √tiny of the dtype (1e-154 in float64), below which norms underflow.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from reqnn.audit.clouds import Orders
+from reqnn.tensor import QuaternionTensor
+
+_MOST_AXES = 3  # of points, in one layer's output
+
+
+@dataclass(frozen=True)
+class Value:
+    """A floating tensor that a layer gave: plain, or the components (3, *) or (4, *) of quaternions."""
+
+    data: Tensor
+    quaternion: bool
+
+    @property
+    def hidden(self) -> int:
+        """How many axes come before those that the network's code sees."""
+        return int(self.quaternion)
+
+
+def values_of(tree: Any, copy: bool = False) -> list[Value]:
+    """The floating tensors in a layer's output; index tensors do not count."""
+    return [Value(value.data.clone() if copy else value.data, value.quaternion) for value in _values(tree)]
+
+
+def _values(tree: Any) -> Iterator[Value]:
+    if isinstance(tree, QuaternionTensor):
+        yield Value(tree.components.detach(), True)
+    elif isinstance(tree, Tensor):
+        if tree.is_floating_point():
+            yield Value((tree if type(tree) is Tensor else tree.as_subclass(Tensor)).detach(), False)
+    elif isinstance(tree, dict):
+        for item in tree.values():
+            yield from _values(item)
+    elif isinstance(tree, (tuple, list)):
+        for item in tree:
+            yield from _values(item)
+
+
+def scale_of(reference: Tensor) -> float:
+    """Root mean square of the finite entries, at least √tiny of the dtype."""
+    floor = math.sqrt(torch.finfo(reference.dtype).tiny)
+    finite = reference.double()
+    if not bool(torch.isfinite(finite).all()):
+        finite = finite[torch.isfinite(finite)]
+    largest = float(finite.abs().max()) if finite.numel() else 0.0
+    if largest == 0:
+        return floor
+    return max(floor, largest * float((finite / largest).square().mean().sqrt()))  # squares of small numbers underflow
+
+
+def relative_error(value: Tensor, expected: Tensor, scale: float) -> float:
+    """max |value − expected| / scale; equal infinities agree, NaN agrees with nothing."""
+    if value.shape != expected.shape:
+        return math.inf
+    if value.numel() == 0:
+        return 0.0
+    difference = float((value.double() - expected.double()).abs().max())
+    if math.isfinite(difference):
+        return difference / scale
+    difference = float(torch.where(value == expected, 0.0, (value.double() - expected.double()).abs()).max())
+    return difference / scale if math.isfinite(difference) else math.inf
+
+
+def relative_spread(value: Tensor, reference: Tensor, scale: float) -> float:
+    """rms(value − reference) / scale: how far outputs of different clouds lie apart."""
+    if value.shape != reference.shape:
+        return math.inf
+    return scale_of(value.double() - reference.double()) / scale
+
+
+Expect = Callable[[Tensor, Any], Tensor]
+"""(reference, what was done to the input) → what the layer should give."""
+
+
+class Property:
+    """A property that a layer may have in one of several ways (unchanged, or permuted along this or that axis).
+
+    All passes must agree on one way: the error is the smallest, over the ways, of the largest over the passes.
+    """
+
+    def __init__(self, ways: dict[str, Expect], tolerance: float) -> None:
+        self.errors = dict.fromkeys(ways, 0.0)
+        self._ways, self._tolerance, self._passes = ways, tolerance, 0
+
+    def compare(self, value: Tensor, reference: Tensor, scale: float, done: Any) -> None:
+        """Take a pass into account; once a way holds, ways that do not are dropped."""
+        self._passes += 1
+        for way in list(self.errors):
+            error = relative_error(value, self._ways[way](reference, done), scale)
+            self.errors[way] = max(self.errors[way], error)
+        if min(self.errors.values()) <= self._tolerance:
+            self.errors = {way: error for way, error in self.errors.items() if error <= self._tolerance}
+
+    def fail(self) -> None:
+        """The layer gave something else altogether: another shape, or more calls."""
+        self._passes += 1
+        self.errors = dict.fromkeys(self.errors, math.inf)
+
+    @property
+    def error(self) -> float:
+        """NaN where nothing was measured."""
+        return min(self.errors.values()) if self._passes else math.nan
+
+    @property
+    def way(self) -> str:
+        """The way with the smallest error."""
+        return min(self.errors, key=lambda way: self.errors[way])
+
+
+def ways_to_rotate(value: Value, clouds: int, free: bool) -> dict[str, Expect]:
+    """Quaternions must turn with their cloud and real features stay; `free` real ones may turn on an axis of 3."""
+    ways: dict[str, Expect] = {}
+    if not value.quaternion:
+        ways["unchanged"] = lambda reference, turns: reference
+    axes = [0] if value.quaternion else [a for a, size in enumerate(value.data.shape) if size == 3 and free]
+    for axis in axes:
+        for split in _splits(value, clouds):
+            if split.axis != axis:
+                ways[f"turned on axis {axis}, {split}"] = _turner(axis, split)
+    return ways
+
+
+def ways_to_reorder(value: Value, clouds: int, sizes: Sequence[int]) -> dict[str, Expect]:
+    """A layer may ignore the order of the points, or follow it on one or more axes (a (B, N, N) attention map: two)."""
+    ways: dict[str, Expect] = {"unchanged": lambda reference, orders: reference}
+    for split in _splits(value, clouds):
+        shape = split.shape_of_one(value.data.shape)
+        axes = [(a, n) for n in sizes for a in range(value.hidden, len(shape)) if shape[a] == n > 1]
+        axes += [
+            (a, n) for n in sizes for a in range(value.hidden, len(shape)) if shape[a] % n == 0 and shape[a] > n > 1
+        ]
+        for count in range(1, min(len(axes), _MOST_AXES) + 1):
+            for chosen in combinations(axes[: 2 * _MOST_AXES], count):
+                if len({axis for axis, _ in chosen}) == count:
+                    places = " and ".join(f"axis {axis - value.hidden}" for axis, _ in chosen)
+                    ways[f"permuted on {places}, {split}"] = _reorderer(chosen, split)
+    return ways
+
+
+def block_of(reference: Tensor, shape: Sequence[int], clouds: int, index: int, hidden: int) -> Tensor:
+    """The part of a batch's output that belongs to one cloud, whose output alone has `shape`."""
+    for axis in range(hidden, min(reference.dim(), len(shape))):
+        if reference.shape[axis] == clouds * shape[axis] and clouds > 1:
+            reference = reference.narrow(axis, index * shape[axis], shape[axis])
+    return reference
+
+
+@dataclass(frozen=True)
+class _Split:
+    """How a tensor falls into clouds: along an axis, cloud after cloud, or (no axis) all of it is of one cloud."""
+
+    axis: int | None
+    cloud: int
+    clouds: int
+
+    def shape_of_one(self, shape: Sequence[int]) -> list[int]:
+        return [size // self.clouds if axis == self.axis else size for axis, size in enumerate(shape)]
+
+    def map(self, function: Callable[[Tensor, int], Tensor], x: Tensor) -> Tensor:
+        if self.axis is None:
+            return function(x, self.cloud)
+        return torch.cat([function(part, b) for b, part in enumerate(x.chunk(self.clouds, self.axis))], self.axis)
+
+    def __str__(self) -> str:
+        return f"cloud {self.cloud}" if self.axis is None else f"clouds on axis {self.axis}"
+
+
+def _splits(value: Value, clouds: int) -> list[_Split]:
+    shape = value.data.shape
+    if clouds == 1:
+        return [_Split(None, 0, 1)]
+    along = [
+        axis
+        for axis in range(value.hidden, len(shape))
+        if shape[axis] == clouds or (axis == value.hidden and shape[axis] and shape[axis] % clouds == 0)
+    ]
+    return [_Split(axis, 0, clouds) for axis in along] + [_Split(None, b, clouds) for b in range(clouds)]
+
+
+def _turner(axis: int, split: _Split) -> Expect:
+    def expect(reference: Tensor, turns: Tensor) -> Tensor:
+        def turn(part: Tensor, cloud: int) -> Tensor:
+            parts = part.movedim(axis, 0)
+            x, y, z = parts[-3:]  # no matrix product: for (3, 3) @ (3, M) threads cost more than the work
+            turned = [row[0] * x + row[1] * y + row[2] * z for row in turns[cloud].tolist()]
+            return torch.stack([*parts[:-3], *turned]).movedim(0, axis)
+
+        return split.map(turn, reference)
+
+    return expect
+
+
+def _reorderer(axes: Sequence[tuple[int, int]], split: _Split) -> Expect:
+    def expect(reference: Tensor, orders: Orders) -> Tensor:
+        def reorder(part: Tensor, cloud: int) -> Tensor:
+            shape = part.shape
+            for axis, points in axes:
+                order = orders[points][cloud].to(part.device)
+                part = part.unflatten(axis, (points, -1)).index_select(axis, order).flatten(axis, axis + 1)
+            return part.reshape(shape)
+
+        return split.map(reorder, reference)
+
+    return expect

@@ -1,0 +1,164 @@
+"""The copy of a network that is audited: in another dtype, without dropout, with statistics, its layers watched."""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.overrides import TorchFunctionMode
+
+from reqnn.dispatch import quaternions
+from reqnn.errors import NoRuleError
+from reqnn.module import RevisedModel
+
+OUTPUT = "(output)"
+Visit = Callable[[str, Any], None]
+
+_DROPOUTS = {
+    "dropout",
+    "dropout1d",
+    "dropout2d",
+    "dropout3d",
+    "feature_dropout",
+    "alpha_dropout",
+    "feature_alpha_dropout",
+}
+_FACTORIES = {"zeros", "ones", "empty", "full", "eye", "tensor", "arange", "linspace", "logspace", "rand", "randn"}
+
+
+class _PlainPass(TorchFunctionMode):
+    """Functional dropout is the identity, and tensors that the network's code makes have the audit's dtype."""
+
+    def __init__(self, dtype: torch.dtype) -> None:
+        super().__init__()
+        self.dtype = dtype
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: dict | None = None) -> Any:
+        kwargs = kwargs or {}
+        name = getattr(func, "__name__", "")
+        if name.rstrip("_") in _DROPOUTS:
+            return args[0] if args else kwargs["input"]
+        if name == "scaled_dot_product_attention":
+            args, kwargs = (*args[:4], 0.0, *args[5:]) if len(args) > 4 else args, {**kwargs}
+            kwargs.pop("dropout_p", None)
+        if func is Tensor.float and args[0].is_floating_point():
+            return args[0].to(self.dtype)
+        result = func(*args, **kwargs)
+        if name in _FACTORIES and kwargs.get("dtype") is None and type(result) is Tensor and result.is_floating_point():
+            return result.to(self.dtype)
+        return result
+
+
+class Audited:
+    """A copy of a network; the user's own is left as it is.
+
+    Attributes:
+        calibrated: how many normalisation layers had statistics that no training step had touched.
+        calibration_error: why they could not be set, "" where they could.
+    """
+
+    def __init__(self, net: nn.Module, dtype: torch.dtype, seed: int) -> None:
+        self.net = copy.deepcopy(getattr(net, "_orig_mod", net)).to(dtype).requires_grad_(False)
+        self.revised = isinstance(self.net, RevisedModel)
+        self.dtype, self.seed = dtype, seed
+        self.calibrated, self.calibration_error = 0, ""
+        self._visit: Visit | None = None
+        self._calls: Counter[str] = Counter()
+        self._quaternion_output: Any = None
+        for module in self.net.modules():
+            _silence(module)
+        self._watch()
+
+    def run(self, args: tuple[Any, ...], visit: Visit | None = None) -> None:
+        """One pass; `visit` gets the name and output of each layer, in the order of execution, and of the whole."""
+        self._visit, self._quaternion_output = visit, None
+        self._calls.clear()
+        args = tuple(x.clone() if isinstance(x, Tensor) else x for x in args)  # the network may write into them
+        with torch.no_grad(), self._own_random_state(), _PlainPass(self.dtype):
+            output = self.net(*args)
+            if visit is not None:
+                inner = [*quaternions(self._quaternion_output)]
+                visit(OUTPUT, [inner, output])
+
+    def calibrate(self, args: tuple[Any, ...]) -> None:
+        """Set normalisation statistics that were never updated: untrained networks are nearly constant in eval mode.
+
+        One training-mode pass with momentum 1 does it: each layer sees inputs that are already normalised.
+        """
+        fresh = [module for module in self.net.modules() if _never_updated(module)]
+        if not fresh:
+            return
+        before = {module: module.momentum for module in fresh}
+        self.net.eval()
+        for module in fresh:
+            module.train()
+            module.momentum = 1.0
+        try:
+            self.run(args)
+            self.calibrated = len(fresh)
+        except NoRuleError:
+            self.calibrated = len(fresh)  # those before the place where it stops; the reference pass reports that
+        except (ValueError, RuntimeError) as error:
+            self.calibration_error = f"{type(error).__name__}: {error}"
+        finally:
+            for module, momentum in before.items():
+                module.momentum = momentum
+
+    @contextmanager
+    def _own_random_state(self) -> Iterator[None]:
+        """Every pass draws the same random numbers, and the caller's generators stay where they are."""
+        cuda = sorted({t.device.index or 0 for t in self.net.parameters() if t.is_cuda})
+        with torch.random.fork_rng(devices=cuda):
+            torch.default_generator.manual_seed(self.seed)
+            for index in cuda:
+                torch.cuda.default_generators[index].manual_seed(self.seed)
+            yield
+
+    def _watch(self) -> None:
+        root = self.net.model if isinstance(self.net, RevisedModel) else self.net
+        for name, module in root.named_modules():
+            if name and not _merely_holds(module):
+                module.register_forward_hook(self._hook(name))
+        if self.revised:
+            root.register_forward_hook(self._output_hook)
+
+    def _hook(self, name: str) -> Callable[..., None]:
+        def hook(module: nn.Module, args: Any, output: Any) -> None:
+            if self._visit is not None:
+                self._calls[name] += 1
+                calls = self._calls[name]
+                self._visit(name if calls == 1 else f"{name}#{calls}", output)
+
+        return hook
+
+    def _output_hook(self, module: nn.Module, args: Any, output: Any) -> None:
+        self._quaternion_output = output
+
+
+def _silence(module: nn.Module) -> None:
+    """Take dropout out of a module."""
+    if isinstance(module, nn.modules.dropout._DropoutNd):
+        module.p = 0.0
+    elif isinstance(module, (nn.MultiheadAttention, nn.RNNBase)):
+        module.dropout = 0.0
+
+
+def _merely_holds(module: nn.Module) -> bool:
+    """Whether a module only holds others, so that its output is that of the last of them."""
+    if isinstance(module, (nn.DataParallel, torch.jit.ScriptModule, RevisedModel)):
+        return True
+    return isinstance(module, nn.Sequential) and type(module).forward is nn.Sequential.forward
+
+
+def _never_updated(module: nn.Module) -> bool:
+    """Whether running statistics stand where initialisation put them."""
+    count = getattr(module, "num_batches_tracked", None)
+    if not isinstance(count, Tensor) or bool(count) or not hasattr(module, "momentum"):
+        return False
+    running = [value for name, value in module.named_buffers(recurse=False) if name.startswith("running_")]
+    return bool(running) and all(bool((value == value.flatten()[0]).all()) for value in running)

@@ -1,0 +1,188 @@
+"""What an audit found: a row for each layer, and a plain statement."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+
+@dataclass
+class AuditRow:
+    """One layer; errors are relative, NaN where they were not measured.
+
+    Attributes:
+        name: the submodule; "name#2" for its second call; "(output)" for the network's output.
+        kind: "quaternion": it must turn with its cloud; "real": no rotation may change it.
+        rotation_error: the largest over all rotations and modes.
+        permutation_error: the largest over all orders of the points and modes.
+        batch_error: a cloud alone against the same cloud in its batch, in eval mode.
+        order: "permuted" where the layer follows the order of the points, "unchanged" where it does not know it.
+        spread: how far outputs of different clouds lie apart, the smallest over the modes.
+        mode: "eval" or "train", where the larger of the two first errors was met.
+    """
+
+    name: str
+    kind: str
+    rotation_error: float
+    permutation_error: float
+    batch_error: float
+    order: str
+    spread: float
+    mode: str
+
+
+@dataclass
+class AuditReport:
+    """The outcome of `audit`; `str()` is a table that ends with a statement.
+
+    Attributes:
+        rows: the layers in the order of execution, the output last.
+        tolerance: what errors may be.
+        least_spread: below this spread of the output between clouds, errors mean nothing.
+        settings: how the audit was made.
+        notes: what else a user should know.
+        stopped: why the network could not be run to its end; "" where it could.
+    """
+
+    rows: list[AuditRow]
+    tolerance: float
+    least_spread: float
+    settings: dict[str, Any] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+    stopped: str = ""
+
+    @property
+    def rotation_error(self) -> float:
+        """The largest of all rows."""
+        return self._worst("rotation_error")
+
+    @property
+    def permutation_error(self) -> float:
+        """The largest of all rows; NaN where the output could not be measured."""
+        return self._worst("permutation_error")
+
+    @property
+    def batch_error(self) -> float:
+        """The largest of all rows; NaN where there is no batch axis."""
+        return self._worst("batch_error")
+
+    @property
+    def spread(self) -> float:
+        """How far the outputs of different clouds lie apart, relative to their size."""
+        return self.rows[-1].spread
+
+    @property
+    def first_rotation_failure(self) -> str | None:
+        """The first layer, in the order of execution, that does not do what it should under a rotation."""
+        return self._first("rotation_error")
+
+    @property
+    def first_permutation_failure(self) -> str | None:
+        """The first layer that does more than follow, or ignore, a new order of the points."""
+        return self._first("permutation_error")
+
+    @property
+    def first_batch_failure(self) -> str | None:
+        """The first layer that sees other clouds of the batch in eval mode."""
+        return self._first("batch_error")
+
+    @property
+    def ok(self) -> bool:
+        """Whether every error is within the tolerance, and the output differs between clouds."""
+        return not self.problems
+
+    @property
+    def problems(self) -> list[str]:
+        """What is wrong, one sentence each; empty where all is well."""
+        found = [f"the network could not be run: {self.stopped}"] if self.stopped else []
+        found += [
+            self._describe(error, words)
+            for error, words in (
+                ("rotation_error", "does not turn (quaternion) or stay (real) as it should under a rotation"),
+                ("permutation_error", "depends on the order of the points"),
+                ("batch_error", "depends on the other clouds of the batch in eval mode"),
+            )
+            if self._first(error) is not None
+        ]
+        if not self.stopped and not self.spread >= self.least_spread:
+            found.append(
+                f"outputs of different clouds differ by only {self.spread:.1e} of their size (at least "
+                f"{self.least_spread:.0e} is asked for): errors mean nothing beside outputs that never change. Train "
+                "the network, or give clouds that differ"
+            )
+        return found
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data; numbers that were not measured are None, infinite ones the text "inf"."""
+        summary = ("ok", "rotation_error", "permutation_error", "batch_error", "spread")
+        firsts = ("first_rotation_failure", "first_permutation_failure", "first_batch_failure", "problems")
+        fields = asdict(self)
+        rows = fields.pop("rows")
+        return _plain({key: getattr(self, key) for key in (*summary, *firsts)} | fields | {"rows": rows})
+
+    def to_json(self) -> str:
+        """`to_dict` as JSON."""
+        return json.dumps(self.to_dict(), indent=2)
+
+    def __str__(self) -> str:
+        header = ("layer", "kind", "rotation", "permutation", "batch", "order", "spread", "mode")
+        body = [
+            (
+                row.name,
+                row.kind,
+                *(self._cell(e) for e in (row.rotation_error, row.permutation_error, row.batch_error)),
+                row.order,
+                "-" if math.isnan(row.spread) else f"{row.spread:.1e}",
+                row.mode,
+            )
+            for row in self.rows
+        ]
+        widths = [max(len(row[i]) for row in [header, *body]) for i in range(len(header))]
+        lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in [header, *body]]
+        lines.insert(1, "  ".join("─" * width for width in widths))
+        lines += [f"note: {note}" for note in self.notes]
+        if self.ok:
+            return "\n".join([*lines, self._all_well()])
+        return "\n".join([*lines, *(f"NOT ok: {problem}" for problem in self.problems)])
+
+    def _cell(self, error: float) -> str:
+        return "-" if math.isnan(error) else f"{error:.1e}{'' if error <= self.tolerance else ' ✗'}"
+
+    def _all_well(self) -> str:
+        s = self.settings
+        return (
+            f"ok: every layer keeps to {self.tolerance:.0e} under {s.get('rotations')} random and 24 cube rotations "
+            f"(largest error {self.rotation_error:.1e}) and {s.get('permutations')} orders of the points "
+            f"({self.permutation_error:.1e}); outputs of different clouds differ by {self.spread:.1e} of their size"
+        )
+
+    def _describe(self, error: str, words: str) -> str:
+        names = [row.name for row in self.rows]
+        index = names.index(self._first(error) or "")
+        text = f"'{names[index]}' is the first layer that {words} (error {getattr(self.rows[index], error):.1e}); "
+        text += f"'{names[index - 1]}' before it still holds" if index else "no layer comes before it"
+        output = getattr(self.rows[-1], error)
+        if index < len(names) - 1 and output <= self.tolerance:
+            text += f"; the output holds all the same ({output:.1e})"
+        return text
+
+    def _worst(self, error: str) -> float:
+        errors = [getattr(row, error) for row in self.rows]
+        if any(e > self.tolerance for e in errors):
+            return float(max(e for e in errors if not math.isnan(e)))
+        return math.nan if math.isnan(errors[-1]) else float(max(e for e in errors if not math.isnan(e)))
+
+    def _first(self, error: str) -> str | None:
+        return next((row.name for row in self.rows if getattr(row, error) > self.tolerance), None)
+
+
+def _plain(tree: Any) -> Any:
+    if isinstance(tree, dict):
+        return {key: _plain(value) for key, value in tree.items()}
+    if isinstance(tree, (list, tuple)):
+        return [_plain(value) for value in tree]
+    if isinstance(tree, float) and not math.isfinite(tree):
+        return None if math.isnan(tree) else "inf"
+    return tree

@@ -1,0 +1,74 @@
+"""The command `reqnn`: parse, run a subcommand of `reqnn.commands`, turn errors into messages and exit codes."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Sequence
+from typing import Annotated, Union
+
+from reqnn import __version__
+from reqnn.commands import COMMANDS, Command
+from reqnn.commands.base import BAD_INPUT, INTERRUPTED, OK, UNEXPECTED
+from reqnn.errors import ReqnnError
+
+DESCRIPTION = "Rotation-equivariant, permutation-invariant networks for 3D point clouds, revised from ordinary ones."
+
+
+def parse(arguments: Sequence[str]) -> Command:
+    """The subcommand that the arguments name; exits with 2 where they do not parse, with 0 after --help."""
+    import tyro
+
+    named = next((word for word in arguments if not word.startswith("-")), "")
+    choices = tuple(
+        Annotated[kind, tyro.conf.subcommand(name, description=_help(kind, full=name == named))]
+        for name, kind in COMMANDS.items()
+    )
+    command: Command = tyro.cli(
+        Union[choices],  # type: ignore[arg-type]
+        args=arguments,
+        prog="reqnn",
+        description=DESCRIPTION,
+        config=(tyro.conf.FlagCreatePairsOff,),
+    )
+    return command
+
+
+def _help(kind: type[Command], full: bool) -> str:
+    """The help of a command: its first sentence in the list of commands, all of it where the command is named."""
+    text = inspect.cleandoc(kind.__doc__ or "")
+    return text if full else text.partition("\n\n")[0]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run `reqnn`; the exit code: 0 ok, 1 an audit that fails, 2 bad input or no rule, 3 unexpected, 130 interrupted."""
+    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    if arguments == ["--version"]:
+        print(f"reqnn {__version__}")
+        return OK
+    debug = False
+    try:
+        command = parse(arguments)
+        debug = command.debug
+        return command.run()
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:  # the reader, `head` say, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+    except ReqnnError as error:
+        if debug:
+            raise
+        print(f"error: {error}", file=sys.stderr)
+        return BAD_INPUT
+    except Exception as error:
+        if debug:
+            raise
+        print(f"error: {type(error).__name__}: {error}\n(--debug shows where)", file=sys.stderr)
+        return UNEXPECTED
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,24 @@
+"""The subcommands of `reqnn`, one file each; a new one is a file here and a line in `COMMANDS`.
+
+A command is a dataclass whose fields are its options, whose docstring is its help, and whose `run` returns the exit code.
+Heavy imports (torch, scikit-learn, matplotlib) stand inside functions, so that ``reqnn --help`` is instant.
+"""
+
+from __future__ import annotations
+
+from reqnn.commands.audit import Audit
+from reqnn.commands.base import Command
+from reqnn.commands.demo import Demo
+from reqnn.commands.models import Models
+from reqnn.commands.paper import Paper
+from reqnn.commands.revise import Revise
+
+COMMANDS: dict[str, type[Command]] = {
+    "audit": Audit,
+    "revise": Revise,
+    "paper": Paper,
+    "models": Models,
+    "demo": Demo,
+}
+
+__all__ = ["COMMANDS", "Command"]

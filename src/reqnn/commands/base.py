@@ -1,0 +1,64 @@
+"""What all subcommands share."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reqnn.errors import InputError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+OK, NOT_OK, BAD_INPUT, UNEXPECTED, INTERRUPTED = 0, 1, 2, 3, 130
+"""Exit codes."""
+
+
+@dataclass(kw_only=True)
+class Command:
+    """A subcommand."""
+
+    debug: bool = False
+    """Show the traceback of an error."""
+
+    def run(self) -> int:
+        """Do the work; the exit code."""
+        raise NotImplementedError
+
+
+def console() -> Console:
+    """Where results go: colours only on a terminal, none where NO_COLOR is set; wide where it is no terminal."""
+    from rich.console import Console
+
+    return Console() if sys.stdout.isatty() else Console(width=200)
+
+
+@contextmanager
+def busy(message: str) -> Iterator[None]:
+    """Show that something is under way, on a terminal's stderr only."""
+    from rich.console import Console
+
+    stderr = Console(stderr=True)
+    if stderr.is_terminal:
+        with stderr.status(message):
+            yield
+    else:
+        yield
+
+
+def write_json(data: dict[str, Any], path: str) -> None:
+    """Write JSON to a file, or to stdout where the path is "-"."""
+    text = json.dumps(data, indent=2, ensure_ascii=False, default=str) + "\n"
+    if path == "-":
+        sys.stdout.write(text)
+        return
+    try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+        Path(path).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise InputError(f"--json {path}: the file cannot be written ({error.strerror})") from error

@@ -1,0 +1,151 @@
+"""The options that name a network, for the commands that take one."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+
+from reqnn.commands.base import Command
+from reqnn.commands.loading import build, example_inputs, parse_options, parse_shape
+from reqnn.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from reqnn.audit import AuditReport
+    from reqnn.module import RevisedModel
+
+
+def _own_default(metavar: str) -> Any:
+    """An option whose help says itself what happens without it."""
+    return tyro.conf.arg(metavar=metavar, help_behavior_hint="")
+
+
+@dataclass(kw_only=True)
+class NetworkCommand(Command):
+    """A command on one network: a user's own class, or one of `reqnn models`."""
+
+    target: Annotated[tyro.conf.Positional[str | None], _own_default("MODULE:CLASS")] = None
+    """MODULE:CLASS or path/to/file.py:CLASS; modules are looked for in the current directory first."""
+
+    model: Annotated[str | None, _own_default("NAME")] = None
+    """A network by its name in `reqnn models`, instead of a class."""
+
+    kwargs: Annotated[str, tyro.conf.arg(aliases=["--options"], metavar="JSON")] = "{}"
+    """Arguments that the network is built with, as JSON: '{"k": 10}'."""
+
+    points: Annotated[tuple[str, ...], _own_default("SHAPE [SHAPE ...]")] = ()
+    """Shape of the input, such as 2,128,3 or 2,6,1024; several, where the network takes several inputs. Default: 4,128,3."""
+
+    to_real: Annotated[tuple[str, ...], _own_default("NAME [NAME ...]")] = ()
+    """Submodules before which Quaternion2Real stands. Default: found by the revision."""
+
+    coordinates: Annotated[tuple[str, ...], _own_default("NAME [NAME ...]")] = ()
+    """Submodules that take raw coordinates: they get PCA-frame coordinates."""
+
+    remove: Annotated[tuple[str, ...], _own_default("NAME [NAME ...]")] = ()
+    """Submodules to drop, such as spatial transformers."""
+
+    scalars: int = 0
+    """How many trailing channels are no vectors (colour, intensity)."""
+
+    vector_axis: Annotated[int | None, _own_default("AXIS")] = None
+    """Which axis holds the vectors, where the shape leaves it open."""
+
+    strict: bool = False
+    """Refuse rules that go beyond the paper."""
+
+    init: Literal["fresh", "copy"] = "fresh"
+    """Weights of the revised network: new, or the original's wherever shapes allow."""
+
+    rotations: int = 64
+    """Random rotations of an audit, beside the 24 of the cube."""
+
+    permutations: int = 8
+    """Random orders of the points of an audit."""
+
+    dtype: Literal["float64", "float32"] = "float64"
+    """In which an audit runs."""
+
+    tolerance: Annotated[float | None, _own_default("ERROR")] = None
+    """Errors that an audit allows. Default: 1e-9 in float64, 1e-4 in float32."""
+
+    seed: int = 0
+    """Of weights, clouds, rotations and orders."""
+
+    json: Annotated[str | None, _own_default("FILE")] = None
+    """Write the report as JSON, too; "-" for stdout, instead of the table."""
+
+    def original(self, equivariant: bool) -> tuple[nn.Module, Any]:
+        """The network as it is, and its example input; for a registered model, with the options that its REQNN has."""
+        import torch
+
+        if (self.target is None) == (self.model is None):
+            raise InputError("name one network: MODULE:CLASS, or --model with a name from `reqnn models`")
+        options = parse_options(self.kwargs, "--kwargs")
+        torch.manual_seed(self.seed)
+        if self.target is not None:
+            model = build(self.target, options)
+            shapes = [parse_shape(text) for text in self.points] or [(4, 128, 3)]
+        else:
+            assert self.model is not None
+            from reqnn.models.registry import create_model, model_entry
+
+            defaults = model_entry(self.model).equivariant_options if equivariant else {}
+            model = create_model(self.model, **{**defaults, **options})
+            shapes = [parse_shape(text) for text in self.points] or [_default_shape(model)]
+        return model, example_inputs(shapes, self.vector_axis, self.scalars, self.seed)
+
+    def revised(self, model: nn.Module, points: Any) -> RevisedModel:
+        """The network revised by the options given, or, for a registered model, by what is registered with it."""
+        import reqnn
+
+        given: dict[str, Any] = {"to_real": self.to_real or None, "coordinates": self.coordinates, "remove": self.remove}
+        if self.model is not None:
+            from reqnn.models.registry import model_entry
+
+            given = {key: value for key, value in given.items() if value}
+            given = {**model_entry(self.model).recipe, **given}
+        return reqnn.revise(
+            model,
+            points,
+            scalars=self.scalars,
+            vector_axis=self.vector_axis,
+            init=self.init,
+            strict=self.strict,
+            **given,
+        )
+
+    def audited(self, net: nn.Module, points: Any) -> AuditReport:
+        """The audit of a network with these options."""
+        import torch
+
+        import reqnn
+
+        return reqnn.audit(
+            net,
+            points,
+            rotations=self.rotations,
+            seed=self.seed,
+            dtype=getattr(torch, self.dtype),
+            vector_axis=self.vector_axis,
+            scalars=self.scalars,
+            permutations=self.permutations,
+            tolerance=self.tolerance,
+        )
+
+    def describe(self, points: Any) -> dict[str, Any]:
+        """The settings, for JSON."""
+        inputs = points if isinstance(points, tuple) else (points,)
+        return {
+            "network": self.target or self.model,
+            "options": parse_options(self.kwargs, "--kwargs"),
+            "points": [list(x.shape) for x in inputs],
+            "seed": self.seed,
+        }
+
+
+def _default_shape(model: nn.Module) -> tuple[int, ...]:
+    return 4, max(128, int(getattr(model, "min_points", 1)) + 1), 3
