@@ -78,7 +78,7 @@ def difference(a, b):
         return difference(a.components, b.components)
     if a is None or a.numel() == 0:
         return 0.0
-    return float((a - b).abs().max() / b.abs().max().clamp(min=1))
+    return ((a - b).abs().max() / b.abs().max().clamp(min=1)).item()
 
 
 def equivariance_error(function, x, rotation, axis=None):

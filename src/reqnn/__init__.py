@@ -25,12 +25,31 @@ _HOMES = {
     "revise": "reqnn.revise",
     "rule": "reqnn.rules",
 }
-_NAMESPACES = ("models", "nn", "points", "quaternion", "rules")
+_NAMESPACES = ("data", "models", "nn", "paper", "points", "quaternion", "rules")
 
-__all__ = [*sorted(_HOMES), *_NAMESPACES]
+__all__ = [
+    "InputError",
+    "NoRuleError",
+    "QuaternionTensor",
+    "RevisedModel",
+    "audit",
+    "create_model",
+    "data",
+    "get_rules",
+    "list_models",
+    "models",
+    "module_rule",
+    "nn",
+    "paper",
+    "points",
+    "quaternion",
+    "revise",
+    "rule",
+    "rules",
+]
 
 if TYPE_CHECKING:
-    from reqnn import models, nn, points, quaternion, rules
+    from reqnn import data, models, nn, paper, points, quaternion, rules
     from reqnn.audit import audit
     from reqnn.errors import InputError, NoRuleError
     from reqnn.models import create_model, list_models

@@ -183,7 +183,8 @@ class Workspace:
         if isinstance(value, (staticmethod, classmethod)):
             return type(value)(self.clone(value.__func__))
         if isinstance(value, property):
-            return property(*(self.clone(f) if f else None for f in (value.fget, value.fset, value.fdel)), value.__doc__)
+            get, put, drop = (self.clone(f) if f else None for f in (value.fget, value.fset, value.fdel))
+            return property(get, put, drop, value.__doc__)
         return self.clone(value)
 
     def __deepcopy__(self, memo: dict) -> Workspace:

@@ -50,9 +50,9 @@ def call(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) 
     try:
         for operand in operands:
             operand._check_fresh()
-        if rule is None or (rule.row not in ("structure",) and all(operand.only_scalars for operand in operands)):
-            if all(operand.only_scalars for operand in operands):
-                return func(*_reals(args), **_reals(kwargs))
+        if (rule is None or rule.row != "structure") and all(operand.only_scalars for operand in operands):
+            return func(*_reals(args), **_reals(kwargs))
+        if rule is None:
             raise NoRuleError(_WHY.get(_OPERATORS.get(name, name).rstrip("_"), "no rule is registered for this operation"))
         if rule.extension and context.strict:
             raise NoRuleError(f"the rule for it goes beyond the paper ({rule.row}), and strict=True refuses those")
@@ -67,8 +67,8 @@ def call(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) 
     if in_place:
         target = args[0]
         if not isinstance(target, QuaternionTensor) or not isinstance(result, QuaternionTensor):
-            error = NoRuleError("a real tensor cannot take quaternion values in place (nor the other way round)")
-            raise error.located(name, enclosing_module(context.names), user_frame())
+            refusal = NoRuleError("a real tensor cannot take quaternion values in place (nor the other way round)")
+            raise refusal.located(name, enclosing_module(context.names), user_frame())
         return target.become(result, rule.linear)
     return result
 

@@ -163,7 +163,7 @@ def _interleave(
     user: Sequence[int], axis: int, layout: str, shape: Sequence[int], group_user: list[int], group_shape: list[int]
 ) -> tuple[list[int], int, str]:
     """(3, N) flattened to 3N: still N vectors, but x, y and z of one no longer stand side by side."""
-    if [dim for dim in group_user if user[dim] != 1][0] == axis and len([d for d in group_shape if shape[d] != 1]) == 1:
+    if next(dim for dim in group_user if user[dim] != 1) == axis and len([d for d in group_shape if shape[d] != 1]) == 1:
         target = next(dim for dim in group_shape if shape[dim] != 1)
         inner = prod(user[dim] for dim in group_user if dim > axis)
         new = "".join(("i" if entry == "v" else entry) * inner for entry in layout)

@@ -25,11 +25,11 @@ from reqnn.tensor import QuaternionTensor
 from reqnn.trace import enclosing_module
 
 
-class RealBefore(Exception):  # noqa: N818 - a finding of the dry run
+class RealBefore(Exception):
     """The real part begins before this layer: the copy has to be revised anew."""
 
 
-class Restart(Exception):  # noqa: N818 - not an error: the dry run begins anew with what it has learned
+class Restart(Exception):
     """A parameter was changed that this pass has used already."""
 
 
@@ -154,10 +154,9 @@ class Plan:
         axis = dim % weight.dim() if parameter is weight else _same_axis(parameter, weight, dim)
         new = parameter.detach().index_select(axis, torch.tensor(lay.starts(layout), device=parameter.device)).clone()
         self.replace(module, key, nn.Parameter(new) if isinstance(parameter, nn.Parameter) else new)
-        if hasattr(module, "in_channels"):
-            module.in_channels = new.shape[1]
-        if hasattr(module, "in_features"):
-            module.in_features = new.shape[1]
+        for width in ("in_channels", "in_features"):
+            if hasattr(module, width):
+                setattr(module, width, new.shape[1])
         if parameter is not weight:
             raise Restart
         return self.model.get_parameter(self._full_name(module, key))
@@ -167,7 +166,7 @@ class Plan:
         old = module._parameters.get(key, module._buffers.get(key))
         assert old is not None
         self.resized[self._full_name(module, key)] = (tuple(old.shape), tuple(value.shape))
-        store = module._parameters if key in module._parameters else module._buffers
+        store: dict[str, Any] = module._parameters if key in module._parameters else module._buffers
         store[key] = value
         self._owners[id(value)] = (module, key)
 
@@ -210,9 +209,9 @@ class Plan:
         if name is None or name in self.vector_layers:
             return
         module = self.model.get_submodule(name)
-        weight = getattr(module, "weight", None)
-        if not isinstance(module, (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)) or weight.shape[0] % 3:
+        if not isinstance(module, (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)) or module.weight.shape[0] % 3:
             return
+        weight = module.weight
         self.vector_layers[name] = "linear" if isinstance(module, nn.Linear) else "convolution"
         self.replace(module, "weight", nn.Parameter(weight.detach()[::3].clone()))
         if isinstance(module, nn.Linear):
@@ -239,7 +238,9 @@ def _same_axis(parameter: Tensor, view: Tensor, dim: int) -> int:
     for axis in range(parameter.dim()):
         if (parameter.shape[axis], parameter.stride(axis)) == (view.shape[dim], view.stride(dim)):
             return axis
-    raise NoRuleError(f"a parameter is reshaped from {tuple(parameter.shape)} to {tuple(view.shape)} before it meets coordinates")
+    raise NoRuleError(
+        f"a parameter of shape {tuple(parameter.shape)} is reshaped to {tuple(view.shape)} before it meets coordinates"
+    )
 
 
 _REAL_ROWS: dict[type[nn.Module], str] = {

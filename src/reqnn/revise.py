@@ -11,14 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from reqnn.cloning import Workspace
-from reqnn.dispatch import quaternions
-from reqnn.errors import InputError, NoRuleError
+from reqnn.dry_run import HeadWanted, dry_run, example_for, set_submodule
+from reqnn.errors import InputError
 from reqnn.inputs import read_inputs
-from reqnn.module import RevisedModel, to_outputs
+from reqnn.module import RevisedModel
 from reqnn.nn.coordinates import average_frames_hook, principal_frame_hook
 from reqnn.nn.quaternion_to_real import quaternion_to_real_hook
 from reqnn.nn.removed import Removed
-from reqnn.plan import Plan, RealBefore, Restart
+from reqnn.plan import Plan, RealBefore
 from reqnn.report import RevisionReport
 from reqnn.rules import RuleSet, get_rules
 from reqnn.rules.paper.point_functions import KNOWN_FUNCTIONS
@@ -84,16 +84,16 @@ def revise(
         workspace = Workspace(KNOWN_FUNCTIONS, dict(replace or {}))
         workspace.adopt(twin)
         for name in remove:
-            _set_submodule(twin, name, _stand_in(name, *shapes[name]))
+            set_submodule(twin, name, _stand_in(name, *shapes[name]))
         _place_hooks(twin, [*to_real_names, *found], coordinates, rule_set)
         net = RevisedModel(twin, inputs, rule_set, strict, auto_real)
         plan = Plan(twin)
         try:
-            _dry_run(net, plan, args, vector_like)
+            dry_run(net, plan, args, vector_like)
             break
         except RealBefore as finding:
             found.append(str(finding))
-        except _HeadWanted:
+        except HeadWanted:
             auto_real = True
 
     twin.train(model.training)
@@ -128,7 +128,7 @@ def _unwrap(model: nn.Module) -> nn.Module:
         model = copy.deepcopy(model)
         for name, module in list(model.named_modules()):
             if name and _inner(module) is not module:
-                _set_submodule(model, name, _inner(module))
+                set_submodule(model, name, _inner(module))
     return model
 
 
@@ -163,7 +163,7 @@ def _run_original(model: nn.Module, args: tuple[Any, ...], watch: list[str]) -> 
         twin.get_submodule(name).register_forward_hook(hook)
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         try:
-            output = twin(*_example(args, twin))
+            output = twin(*example_for(args, twin))
         except Exception as error:
             raise InputError(
                 f"the model itself fails on the example input ({type(error).__name__}: {error}); give one that it takes"
@@ -172,16 +172,6 @@ def _run_original(model: nn.Module, args: tuple[Any, ...], watch: list[str]) -> 
         if name not in seen:
             raise InputError(f"remove: '{name}' is never called in a forward pass")
     return seen, output
-
-
-def _example(args: tuple[Any, ...], model: nn.Module) -> tuple[Any, ...]:
-    """Example inputs on the device and in the dtype of the model."""
-    reference = next((p for p in model.parameters() if p.is_floating_point()), None)
-    if reference is None:
-        return args
-    return tuple(
-        value.to(reference) if isinstance(value, Tensor) and value.is_floating_point() else value for value in args
-    )
 
 
 def _stand_in(name: str, given: Any, output: Any) -> Removed:
@@ -199,11 +189,6 @@ def _stand_in(name: str, given: Any, output: Any) -> Removed:
     )
 
 
-def _set_submodule(model: nn.Module, name: str, module: nn.Module) -> None:
-    parent, _, key = name.rpartition(".")
-    model.get_submodule(parent)._modules[key] = module
-
-
 def _place_hooks(model: nn.Module, to_real: Sequence[str], coordinates: Sequence[str], rules: RuleSet) -> None:
     for name in to_real:
         model.get_submodule(name).register_forward_pre_hook(quaternion_to_real_hook, with_kwargs=True)
@@ -211,109 +196,6 @@ def _place_hooks(model: nn.Module, to_real: Sequence[str], coordinates: Sequence
         model.get_submodule(name).register_forward_pre_hook(principal_frame_hook, with_kwargs=True)
         if rules.option("frame") == "average":
             model.get_submodule(name).register_forward_hook(average_frames_hook)
-
-
-class _HeadWanted(Exception):  # noqa: N818 - a finding of the dry run
-    """The named places of Quaternion2Real leave the outputs quaternion: the head needs its own."""
-
-
-def _dry_run(net: RevisedModel, plan: Plan, args: tuple[Any, ...], vector_like: bool) -> None:
-    """Run the copy on quaternions until nothing changes any more."""
-    watchers = _watch(net, plan)
-    with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        _until_settled(net, plan, args, lambda output: _settle_outputs(net, plan, output, vector_like))
-        if plan.unvisited():
-            _dry_run_training(net, plan, args)
-    for watcher in watchers:
-        watcher.remove()
-
-
-def _until_settled(net: RevisedModel, plan: Plan, args: tuple[Any, ...], settle: Callable[[Any], None]) -> None:
-    for _ in range(2 * len(list(net.model.parameters())) + 2 * len(list(net.model.modules())) + 10):
-        plan.begin()
-        try:
-            return settle(net.run(net.context(plan), _example(args, net.model), {}))
-        except Restart:
-            continue
-    raise AssertionError("the dry run does not settle")
-
-
-def _dry_run_training(net: RevisedModel, plan: Plan, args: tuple[Any, ...]) -> None:
-    """Layers that eval mode does not reach (auxiliary heads) may be reached in training mode."""
-    met, heads = list(plan.met_operations), list(plan.heads)
-    state = {name: value.clone() for name, value in net.model.state_dict().items()}
-    net.model.train()
-    try:
-        _until_settled(net, plan, args, lambda output: None)
-    except (ValueError, RuntimeError) as error:
-        if isinstance(error, NoRuleError):
-            raise
-    net.model.eval()
-    now = net.model.state_dict()
-    net.model.load_state_dict({k: v for k, v in state.items() if k in now and now[k].shape == v.shape}, strict=False)
-    plan.met_operations = [*met, *(row for row in plan.met_operations if row not in met)]
-    plan.heads = [*heads, *(name for name in plan.heads if name not in heads)]
-
-
-def _watch(net: RevisedModel, plan: Plan) -> list[Any]:
-    """Hooks for the dry run: leaves of the real part are noted, modules with a rule of their own are swapped."""
-    handles = []
-    for name, module in net.model.named_modules():
-        if not list(module.children()):
-            handles.append(module.register_forward_pre_hook(_real_leaf_watcher(plan, name)))
-        build = net.rules.find_module(type(module))
-        if build is not None and name:
-            handles.append(module.register_forward_pre_hook(_swapper(net, name, build)))
-    return handles
-
-
-def _swapper(net: RevisedModel, name: str, build: Callable[..., nn.Module]) -> Callable[..., None]:
-    def swap(module: nn.Module, args: tuple[Any, ...]) -> None:
-        operands = list(quaternions(args))
-        if operands:
-            _set_submodule(net.model, name, build(module, operands[0]))
-            raise Restart
-
-    return swap
-
-
-def _real_leaf_watcher(plan: Plan, name: str) -> Callable[..., None]:
-    def watch(module: nn.Module, args: tuple[Any, ...]) -> None:
-        plan.visited.add(name)
-        if not list(quaternions(args)) and not any(met.layer == name and met.kind == "quaternion" for met in plan.met_operations):
-            plan.met_module(name, module)
-
-    return watch
-
-
-def _settle_outputs(net: RevisedModel, plan: Plan, output: Any, vector_like: bool) -> None:
-    """Quaternion outputs with no meaning yet: coordinates, where the original returns those, else real numbers."""
-    loose = [q for q in quaternions(output) if q.axis is None or "f" in q.vectors]
-    if not loose:
-        return
-    if vector_like:
-        for q in loose:
-            plan.output_vectors(q)
-        raise NoRuleError(
-            "the outputs should be coordinates, but the layer that makes them "
-            f"({loose[0].source or 'unknown'}) has no 3·V output channels; name the layer where real features begin (to_real=)",
-            "the model's output",
-        )
-    if _has_real_output(output):
-        return  # side outputs, such as global features beside logits: their squared norms are returned
-    if not net.auto_real:
-        raise _HeadWanted
-    for q in loose:
-        if q.source is not None:
-            plan.real_before(q.source)
-
-
-def _has_real_output(tree: Any) -> bool:
-    if isinstance(tree, dict):
-        return any(map(_has_real_output, tree.values()))
-    if isinstance(tree, (tuple, list)):
-        return any(map(_has_real_output, tree))
-    return isinstance(tree, Tensor) and tree.is_floating_point() and type(tree) is Tensor
 
 
 def _all_vectors(expected: Any, args: tuple[Any, ...], axes: tuple[int | None, ...]) -> bool:
@@ -358,6 +240,3 @@ def _notes(plan: Plan, found: list[str]) -> list[str]:
     if plan.vector_layers:
         notes.append(f"the outputs of {', '.join(plan.vector_layers)} are vectors (3 channels became 1 quaternion)")
     return notes
-
-
-__all__ = ["revise", "to_outputs"]

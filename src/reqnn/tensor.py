@@ -49,6 +49,7 @@ class QuaternionTensor(torch.Tensor):
     def __new__(
         cls, components: Tensor, axis: int | None = None, layout: str = "", context: Context | None = None
     ) -> QuaternionTensor:
+        """Wrap components; an axis of nothing but features needs no layout."""
         if components.dim() < 1 or components.shape[0] not in (3, 4):
             raise InputError(
                 f"a QuaternionTensor needs components of shape (3, *shape) or (4, *shape), not {tuple(components.shape)}"
@@ -198,12 +199,12 @@ class QuaternionTensor(torch.Tensor):
         return call(func, args, kwargs or {})
 
     @classmethod
-    def __torch_dispatch__(
+    def __torch_dispatch__(  # type: ignore[override]
         cls, func: Callable[..., Any], types: Sequence[type], args: Sequence[Any] = (), kwargs: dict | None = None
     ) -> Any:
         raise NoRuleError(f"{func} reached the kernels with a quaternion tensor; no rule was asked")
 
-    def __repr__(self, *, tensor_contents: Any = None) -> str:
+    def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         """Shape, layout and components."""
         held = f", {lay.describe(self.vectors)} on axis {self.axis}" if self.axis is not None else ""
         return f"QuaternionTensor(shape={tuple(self.user_shape)}{held},\n{self.components})"

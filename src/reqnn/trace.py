@@ -12,8 +12,7 @@ import torch
 from torch import nn
 
 _OURS = str(Path(__file__).parent)
-_NOT_USERS = (str(Path(torch.__file__).parent), f"{_OURS}/rules", f"{_OURS}/nn", f"{_OURS}/points", "<frozen", "<__array")
-_ENGINE = {f"{_OURS}/{name}.py" for name in ("tensor", "trace", "dispatch", "context", "revise", "plan", "module", "cloning")}
+_TORCH = str(Path(torch.__file__).parent)
 
 
 def frames() -> Iterator[FrameType]:
@@ -25,7 +24,10 @@ def frames() -> Iterator[FrameType]:
 
 
 def _is_users(filename: str) -> bool:
-    return filename not in _ENGINE and not filename.startswith(_NOT_USERS) and "/einops/" not in filename
+    """Neither torch's nor einops' nor ours; the networks that we ship count as a user's."""
+    if filename.startswith(_OURS):
+        return filename.startswith(f"{_OURS}/models")
+    return not filename.startswith((_TORCH, "<frozen")) and "/einops/" not in filename
 
 
 def user_frame() -> str:

@@ -175,7 +175,7 @@ def _check_as_revised(inputs: Inputs, args: tuple[Any, ...]) -> None:
 
 
 def _stretched(args: tuple[Any, ...], inputs: Inputs, generator: torch.Generator) -> tuple[Any, ...]:
-    """Other clouds from the same distribution: stretched along x, y and z by up to 1.5, with noise of 5 % of their size."""
+    """Clouds of the same kind: stretched along x, y and z by up to 1.5, with noise of 5 % of their size."""
     out = list(args)
     stretch = (torch.rand(3, generator=generator, dtype=torch.float64) - 0.5).mul(0.8).exp()
     for i, axis in enumerate(inputs.axes):

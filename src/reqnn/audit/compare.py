@@ -196,13 +196,19 @@ def _splits(value: Value, clouds: int) -> list[_Split]:
 
 def _turner(axis: int, split: _Split) -> Expect:
     def expect(reference: Tensor, turns: Tensor) -> Tensor:
-        def turn(part: Tensor, cloud: int) -> Tensor:
-            parts = part.movedim(axis, 0)
-            x, y, z = parts[-3:]  # no matrix product: for (3, 3) @ (3, M) threads cost more than the work
-            turned = [row[0] * x + row[1] * y + row[2] * z for row in turns[cloud].tolist()]
-            return torch.stack([*parts[:-3], *turned]).movedim(0, axis)
-
-        return split.map(turn, reference)
+        entries = turns.to(reference)[split.cloud] if split.axis is None else turns.to(reference)
+        if split.axis is not None:
+            shape = [1] * reference.dim()
+            shape[split.axis] = reference.shape[split.axis]
+            del shape[axis]
+            entries = entries.repeat_interleave(reference.shape[split.axis] // split.clouds, 0)
+            entries = entries.movedim(0, -1).reshape(3, 3, *shape)
+        else:
+            entries = entries.reshape(3, 3, *[1] * (reference.dim() - 1))
+        parts = reference.movedim(axis, 0)
+        # no matrix product: for (3, 3) @ (3, M) threads cost more than the work
+        turned = entries[:, 0] * parts[-3] + entries[:, 1] * parts[-2] + entries[:, 2] * parts[-1]
+        return torch.cat([parts[:-3], turned]).movedim(0, axis)
 
     return expect
 

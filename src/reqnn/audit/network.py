@@ -81,9 +81,9 @@ class Audited:
         args = tuple(x.clone() if isinstance(x, Tensor) else x for x in args)  # the network may write into them
         with torch.no_grad(), self._own_random_state(), _PlainPass(self.dtype):
             output = self.net(*args)
-            if visit is not None:
-                inner = [*quaternions(self._quaternion_output)]
-                visit(OUTPUT, [inner, output])
+        if visit is not None:
+            with torch.no_grad():
+                visit(OUTPUT, [[*quaternions(self._quaternion_output)], output])
 
     def calibrate(self, args: tuple[Any, ...]) -> None:
         """Set normalisation statistics that were never updated: untrained networks are nearly constant in eval mode.
@@ -132,7 +132,8 @@ class Audited:
             if self._visit is not None:
                 self._calls[name] += 1
                 calls = self._calls[name]
-                self._visit(name if calls == 1 else f"{name}#{calls}", output)
+                with torch._C.DisableTorchFunction():  # what is compared is plain, and need not go through the mode
+                    self._visit(name if calls == 1 else f"{name}#{calls}", output)
 
         return hook
 

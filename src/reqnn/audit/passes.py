@@ -44,8 +44,8 @@ def audit(
                                                 orders of the points, a cloud alone instead of in its batch
 
     The network itself is left untouched: a copy runs in `dtype` without gradients or dropout. Where normalisation
-    statistics were never updated, the copy gets those of the audited clouds. Batches of fewer than four clouds are filled
-    up with stretched and noisy copies. Every layer's output is held in memory once, so the batch should be small.
+    statistics were never updated, the copy gets those of the audited clouds. Batches of fewer than four clouds are
+    filled up with stretched and noisy copies. Every layer's output is held in memory once: keep the batch small.
 
     Args:
         net: any `nn.Module`. Quaternion features must turn, real ones of a revised network must not change; in other
@@ -80,7 +80,7 @@ def audit(
         few = slice(None) if mode == "eval" else slice(_IN_TRAINING)
         measured = _Mode(mode, audited, clouds, tolerance)
         if measured.reference(notes):
-            for turn in cube[few] + turns[few]:
+            for turn in turns[few] + cube[few]:
                 measured.rotate(turn)
             for order in orders[few]:
                 measured.reorder(order)

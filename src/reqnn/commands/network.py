@@ -100,7 +100,7 @@ class NetworkCommand(Command):
 
     def revised(self, model: nn.Module, points: Any) -> RevisedModel:
         """The network revised by the options given, or, for a registered model, by what is registered with it."""
-        import reqnn
+        from reqnn.revise import revise
 
         given: dict[str, Any] = {"to_real": self.to_real or None, "coordinates": self.coordinates, "remove": self.remove}
         if self.model is not None:
@@ -108,7 +108,7 @@ class NetworkCommand(Command):
 
             given = {key: value for key, value in given.items() if value}
             given = {**model_entry(self.model).recipe, **given}
-        return reqnn.revise(
+        return revise(
             model,
             points,
             scalars=self.scalars,
@@ -122,9 +122,9 @@ class NetworkCommand(Command):
         """The audit of a network with these options."""
         import torch
 
-        import reqnn
+        from reqnn.audit import audit
 
-        return reqnn.audit(
+        return audit(
             net,
             points,
             rotations=self.rotations,

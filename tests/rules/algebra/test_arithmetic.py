@@ -108,9 +108,7 @@ def test_a_factor_a_vector():
 @given(features(), features(), rotations)
 def test_inner_products_are_invariant(x, y, rotation):
     y = QuaternionTensor(y.components.flatten(1)[:, : x.shape[-1]].mean(1).view(3, 1, 1, 1))
-    assert_equivariant(
-        lambda both: (both[0] * both[1], both[0] ** 2, both[0].square(), both[0].abs()), [x, y], rotation
-    )
+    assert_equivariant(lambda both: (both[0] * both[1], both[0] ** 2, both[0].square(), both[0].abs()), [x, y], rotation)
 
 
 def test_inner_product_sums_the_parts():
@@ -126,9 +124,7 @@ def test_sum_of_squares_of_coordinates_is_a_length():
     """The user's own squared distances: (x ** 2).sum(-1) and (x * y).sum(1)."""
     real = numbers(2, 5, 3)
     torch.testing.assert_close((from_real(real, -1) ** 2).sum(-1), (real**2).sum(-1))
-    torch.testing.assert_close(
-        torch.sum(from_real(real, -1) ** 2, dim=-1, keepdim=True), (real**2).sum(-1, keepdim=True)
-    )
+    torch.testing.assert_close(torch.sum(from_real(real, -1) ** 2, dim=-1, keepdim=True), (real**2).sum(-1, keepdim=True))
     first = from_real(real.mT.contiguous(), 1)
     torch.testing.assert_close((first * first).sum(1), (real**2).sum(-1))
 

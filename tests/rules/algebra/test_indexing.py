@@ -131,15 +131,11 @@ def test_as_on_each_part(name):
 def test_any_mixture_of_indices(data):
     items = [
         data.draw(
-            st.sampled_from(
-                [slice(None), slice(1, 2), 0, -1, torch.tensor([0, 1, 1]), torch.tensor([[1], [0]]), None, ...]
-            )
+            st.sampled_from([slice(None), slice(1, 2), 0, -1, torch.tensor([0, 1, 1]), torch.tensor([[1], [0]]), None, ...])
         )
         for _ in range(data.draw(st.integers(1, 4)))
     ]
-    index = tuple(
-        item for i, item in enumerate(items) if item is not ... or ... not in [x for x in items[:i] if x is ...]
-    )
+    index = tuple(item for i, item in enumerate(items) if item is not ... or ... not in [x for x in items[:i] if x is ...])
     assert_componentwise(lambda x: x[index], *SHAPE)
 
 

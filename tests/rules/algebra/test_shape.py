@@ -124,9 +124,7 @@ def test_as_on_each_part(name):
     assert_componentwise(OPERATIONS[name], *SHAPE)
 
 
-@pytest.mark.parametrize(
-    "operation", [lambda x: x.flatten(), lambda x: x.reshape(1, 1), lambda x: x[None], torch.squeeze]
-)
+@pytest.mark.parametrize("operation", [lambda x: x.flatten(), lambda x: x.reshape(1, 1), lambda x: x[None], torch.squeeze])
 def test_single_numbers(operation):
     assert_componentwise(operation)
 

@@ -10,6 +10,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from reqnn.errors import NoRuleError
+from reqnn.rules.algebra.base import refuse_over_vectors
 from reqnn.rules.algebra.products import matmul
 from reqnn.rules.paper.base import paper
 from reqnn.tensor import QuaternionTensor as Q
@@ -85,7 +86,9 @@ def multi_head_attention(
         for x, w in zip((query, key, value), weights, strict=True)
     )
     scores = matmul(q, k.transpose(-2, -1)) / math.sqrt(q.shape[-1])
-    for mask in (attn_mask, None if key_padding_mask is None else key_padding_mask[:, None, None]):
+    if key_padding_mask is not None:
+        key_padding_mask = key_padding_mask.reshape(-1, 1, 1, key_padding_mask.shape[-1])
+    for mask in (attn_mask, key_padding_mask):
         if mask is not None:
             mask = mask.reshape(-1, num_heads, *mask.shape[1:]) if mask.dim() == 3 else mask
             scores = scores.masked_fill(mask, float("-inf")) if mask.dtype == torch.bool else scores + mask
@@ -99,6 +102,7 @@ def multi_head_attention(
 
 
 def _project(x: Q, weight: Tensor) -> Q:
+    refuse_over_vectors(x, range(x.rank), "the projection of an attention layer")
     return x.like(F.linear(x.components, weight))
 
 

@@ -19,10 +19,17 @@ def dropout(x: Q, p: float = 0.5, training: bool = True, **named: Any) -> Q:
     return x.same(x.components * F.dropout(torch.ones_like(x.components[0]), p, training=True))
 
 
-@paper.rule("dropout1d", "dropout2d", "dropout3d", "feature_dropout", row="Dropout")
-def channel_dropout(x: Q, p: float = 0.5, training: bool = True, **named: Any) -> Q:
-    """Whole channels of quaternions are dropped."""
-    if not training or p == 0:
-        return x.same(x.components)
-    mask = x.components.new_ones(*x.components.shape[1:3], *[1] * (x.rank - 2))
-    return x.same(x.components * F.dropout(mask, p, training=True))
+def _channel_dropout(name: str, unbatched: int | None) -> None:
+    def apply(x: Q, p: float = 0.5, training: bool = True, **named: Any) -> Q:
+        """Whole channels of quaternions are dropped."""
+        if not training or p == 0:
+            return x.same(x.components)
+        kept = 1 if x.rank == unbatched else 2
+        mask = x.components.new_ones(*x.components.shape[1 : kept + 1], *[1] * (x.rank - kept))
+        return x.same(x.components * F.dropout(mask, p, training=True))
+
+    paper.rule(name, row="Dropout")(apply)
+
+
+for _name, _unbatched in (("dropout1d", 2), ("dropout2d", None), ("dropout3d", 4), ("feature_dropout", None)):
+    _channel_dropout(_name, _unbatched)  # (C, *) without a batch axis, where torch takes that

@@ -28,7 +28,7 @@ def _gain(x: Q, components: Tensor, weight: Tensor | None, bias: Tensor | None, 
     return x.same(components * weight.reshape(-1, *[1] * (x.rank - 1 - dim % x.rank)))
 
 
-@paper.rule("layer_norm", "rms_norm", row="Layer normalization", extension=True)
+@paper.rule("layer_norm", row="Layer normalization", extension=True)
 def layer_norm(
     x: Q, normalized_shape: Sequence[int], weight: Tensor | None = None, bias: Tensor | None = None, eps: float | None = 1e-5
 ) -> Q:
@@ -45,6 +45,12 @@ def layer_norm(
         return _gain(x, normed, weight, bias, x.rank - 1)
     x.context.drop_bias(bias)
     return x.same(normed * weight)
+
+
+@paper.rule("rms_norm", row="Layer normalization", extension=True)
+def rms_norm(x: Q, normalized_shape: Sequence[int], weight: Tensor | None = None, eps: float | None = None) -> Q:
+    """The same without a shift to lose."""
+    return layer_norm(x, normalized_shape, weight, None, eps)
 
 
 @paper.rule("group_norm", row="Group normalization", extension=True)

@@ -35,7 +35,7 @@ def _extreme(x: Q, other: Any, keepdim: bool, largest: bool) -> Any:
         return _elementwise(x, other, largest)
     if other is None:
         refuse_over_vectors(x, range(x.rank), "max")
-        return take(flatten(x), x.squared_norm().flatten().argmax(0, keepdim=True), 0, False)
+        return _extreme(flatten(x), 0, False, largest)[0]
     if isinstance(other, Tensor):
         raise NoRuleError("the maximum of quaternion features and real numbers")
     (at,) = x.dims(other)
@@ -116,9 +116,11 @@ def _windows(spatial: int) -> None:
     pool = {1: F.max_pool1d_with_indices, 2: F.max_pool2d_with_indices, 3: F.max_pool3d_with_indices}[spatial]
     adaptive = {1: torch.adaptive_max_pool1d, 2: torch._C._nn.adaptive_max_pool2d, 3: torch._C._nn.adaptive_max_pool3d}[spatial]
 
+    def norms(x: Q) -> Tensor:
+        refuse_over_vectors(x, range(x.rank - spatial, x.rank), "pooling")
+        return x.squared_norm()
+
     def choose(x: Q, result: tuple[Tensor, Tensor]) -> tuple[Q, Tensor]:
-        if x.axis is not None and x.axis >= x.rank - spatial:
-            refuse_over_vectors(x, [x.axis], "pooling")
         index = result[1]
         flat = x.components.flatten(-spatial)
         picked = flat.gather(-1, index.flatten(-spatial).expand(*flat.shape[:-1], -1)).unflatten(-1, index.shape[-spatial:])
@@ -127,20 +129,20 @@ def _windows(spatial: int) -> None:
     def window(x: Q, *args: Any, **kwargs: Any) -> Any:
         """The longest quaternion of each window."""
         wanted = kwargs.pop("return_indices", False)
-        out = choose(x, pool(x.squared_norm(), *args, **kwargs))
+        out = choose(x, pool(norms(x), *args, **kwargs))
         return out if wanted else out[0]
 
     def window_with_indices(x: Q, *args: Any, **kwargs: Any) -> Any:
         """The longest quaternion of each window, and its place."""
         kwargs.pop("return_indices", None)
-        return choose(x, pool(x.squared_norm(), *args, **kwargs))
+        return choose(x, pool(norms(x), *args, **kwargs))
 
     def adapt(x: Q, output_size: Any, return_indices: bool = False) -> Any:
         """The longest quaternion of each of so many windows."""
         size = output_size if spatial == 1 or not isinstance(output_size, int) else (output_size,) * spatial
         if not isinstance(size, int):
             size = tuple(n if n is not None else x.user_shape[d - spatial] for d, n in enumerate(size))
-        out = choose(x, adaptive(x.squared_norm(), size))
+        out = choose(x, adaptive(norms(x), size))
         return out if return_indices else out[0]
 
     rule(f"max_pool{spatial}d", f"_max_pool{spatial}d")(window)

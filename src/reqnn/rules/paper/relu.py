@@ -45,6 +45,14 @@ def smooth_relu(x: Q, *args: Any, **named: Any) -> Q:
     return quaternion_relu(x)
 
 
+@paper.rule("hardtanh", row="ReLU", extension=True)
+def hardtanh(x: Q, min_val: float = -1.0, max_val: float = 1.0, **named: Any) -> Q:
+    """``nn.ReLU6`` calls ``hardtanh(0, 6)``; other bounds make a gate."""
+    if min_val != 0:
+        raise NoRuleError("a gate must come from invariants (inner products, norms), not from quaternions themselves")
+    return quaternion_relu(x)
+
+
 @paper.rule("clamp", "clamp_min", row="ReLU")
 def clamp(x: Q, min: Any = None, max: Any = None) -> Q:
     """``clamp(min=0)`` is a ReLU; other bounds cut single coordinates."""
