@@ -126,6 +126,8 @@ def _finish(result: Any, operands: list[QuaternionTensor]) -> None:
             continue
         if out.source is None:
             out.source = operands[0].source
+        if out.channel_axis is None and out.components.shape == operands[0].components.shape:
+            out.channel_axis = operands[0].channel_axis
         storage = out.components.untyped_storage()._cdata
         for operand in operands:
             if operand.components.untyped_storage()._cdata == storage:

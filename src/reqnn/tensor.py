@@ -35,6 +35,10 @@ class QuaternionTensor(torch.Tensor):
         axis: the axis whose channels are counted by `layout`, if there is one.
         layout: what the entries of that axis stand for (`reqnn.layout`).
         context: what belongs to one forward pass: the rule set, the cloud's frame, the plan of a dry run.
+
+    Attributes:
+        source: in a dry run, the layer with weights that made it.
+        channel_axis: the axis that the last linear map mixed, where it is still known.
     """
 
     components: Tensor
@@ -42,6 +46,7 @@ class QuaternionTensor(torch.Tensor):
     vectors: str
     context: Context
     source: str | None
+    channel_axis: int | None
     _aliases: weakref.WeakSet[QuaternionTensor]
     _stale: str | None
 
@@ -69,7 +74,7 @@ class QuaternionTensor(torch.Tensor):
             from reqnn.context import default_context
 
             context = default_context()
-        self.context, self.source, self._stale = context, None, None
+        self.context, self.source, self.channel_axis, self._stale = context, None, None, None
         self._aliases = weakref.WeakSet([self])
         return self
 

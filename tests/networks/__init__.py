@@ -71,9 +71,7 @@ class Case:
 
     def reordered(self, inputs: tuple[torch.Tensor, ...], order: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Reorder the points of every cloud."""
-        return tuple(
-            x if axis is None else x.index_select(3 - axis, order) for x, axis in zip(inputs, self.axes, strict=True)
-        )
+        return tuple(x if axis is None else x.index_select(3 - axis, order) for x, axis in zip(inputs, self.axes, strict=True))
 
 
 def turn(x: torch.Tensor, axis: int, rotation: torch.Tensor, scalars: int = 0) -> torch.Tensor:

@@ -1,6 +1,7 @@
 """Classifiers in different writing styles: functional calls, Sequential only, modules that share activations, and so on."""
 
 from functools import partial
+from itertools import pairwise
 
 import torch
 import torch.nn.functional as F
@@ -160,7 +161,7 @@ class Containers(nn.Module):
     def __init__(self, classes=5):
         super().__init__()
         widths = [3, 8, 16]
-        self.layers = nn.ModuleDict({f"l{i}": nn.Linear(a, b) for i, (a, b) in enumerate(zip(widths, widths[1:], strict=False))})
+        self.layers = nn.ModuleDict({f"l{i}": nn.Linear(a, b) for i, (a, b) in enumerate(pairwise(widths))})
         self.act = F.relu
         self.pool = partial(torch.amax, dim=1)
         self.reduce = torch.mean

@@ -68,8 +68,7 @@ class Clouds:
     def random_orders(self, generator: torch.Generator) -> Orders:
         """A new order of the points for every cloud, each drawn by itself."""
         return {
-            size: torch.stack([torch.randperm(size, generator=generator) for _ in range(self.count)])
-            for size in self.sizes
+            size: torch.stack([torch.randperm(size, generator=generator) for _ in range(self.count)]) for size in self.sizes
         }
 
     def reordered(self, orders: Orders) -> tuple[Any, ...]:

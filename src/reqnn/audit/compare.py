@@ -143,9 +143,7 @@ def ways_to_reorder(value: Value, clouds: int, sizes: Sequence[int]) -> dict[str
     for split in _splits(value, clouds):
         shape = split.shape_of_one(value.data.shape)
         axes = [(a, n) for n in sizes for a in range(value.hidden, len(shape)) if shape[a] == n > 1]
-        axes += [
-            (a, n) for n in sizes for a in range(value.hidden, len(shape)) if shape[a] % n == 0 and shape[a] > n > 1
-        ]
+        axes += [(a, n) for n in sizes for a in range(value.hidden, len(shape)) if shape[a] % n == 0 and shape[a] > n > 1]
         for count in range(1, min(len(axes), _MOST_AXES) + 1):
             for chosen in combinations(axes[: 2 * _MOST_AXES], count):
                 if len({axis for axis, _ in chosen}) == count:

@@ -63,7 +63,7 @@ class Audited:
     """
 
     def __init__(self, net: nn.Module, dtype: torch.dtype, seed: int) -> None:
-        self.net = copy.deepcopy(getattr(net, "_orig_mod", net)).to(dtype).requires_grad_(False)
+        self.net = copy.deepcopy(getattr(net, "_orig_mod", net)).to(dtype)
         self.revised = isinstance(self.net, RevisedModel)
         self.dtype, self.seed = dtype, seed
         self.calibrated, self.calibration_error = 0, ""
@@ -158,6 +158,8 @@ def _merely_holds(module: nn.Module) -> bool:
 
 def _never_updated(module: nn.Module) -> bool:
     """Whether running statistics stand where initialisation put them."""
+    if isinstance(module, torch.jit.ScriptModule):
+        return False
     count = getattr(module, "num_batches_tracked", None)
     if not isinstance(count, Tensor) or bool(count) or not hasattr(module, "momentum"):
         return False

@@ -19,9 +19,7 @@ from reqnn.errors import InputError, NoRuleError
 
 _TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
 _LEAST_SPREAD = 1e-6
-_IN_TRAINING = (
-    8  # rotations, and cube rotations, in training mode: its rules are those of eval mode but for the statistics
-)
+_IN_TRAINING = 8  # rotations, and cube rotations, in training mode: its rules are those of eval mode but for the statistics
 _MOST_ALONE = 8  # clouds that are also run by themselves
 
 
@@ -163,9 +161,7 @@ class _Mode:
             try:
                 self._run(self.clouds.alone(index), compare)
             except (ValueError, RuntimeError, IndexError) as error:
-                notes.append(
-                    f"batch independence was not measured: a cloud alone fails ({type(error).__name__}: {error})"
-                )
+                notes.append(f"batch independence was not measured: a cloud alone fails ({type(error).__name__}: {error})")
                 return
 
     def _compare(self, args: tuple[Any, ...], measure: Callable[[Layer, Any], None]) -> None:
@@ -201,9 +197,7 @@ def _check(
     if isinstance(modes, str) or not modes or set(modes) - {"eval", "train"}:
         raise InputError(f"modes is {modes!r}; give a tuple of 'eval' and 'train'")
     if dtype not in _TOLERANCES and (tolerance is None or not getattr(dtype, "is_floating_point", False)):
-        raise InputError(
-            f"dtype is {dtype}; torch.float64 or torch.float32 is needed, or a tolerance= for another float"
-        )
+        raise InputError(f"dtype is {dtype}; torch.float64 or torch.float32 is needed, or a tolerance= for another float")
     tolerance = _TOLERANCES[dtype] if tolerance is None else tolerance
     if not (tolerance >= 0 and math.isfinite(tolerance)):
         raise InputError(f"tolerance is {tolerance}; a number of at least 0 is needed")

@@ -106,6 +106,8 @@ class AuditReport:
             )
             if self._first(error) is not None
         ]
+        if found and not self.stopped and self.settings.get("dtype") not in (None, "float64"):
+            found[-1] += ". Rounding may do that to a network that keeps the property: audit in float64 to tell"
         if not self.stopped and not self.spread >= self.least_spread:
             found.append(
                 f"outputs of different clouds differ by only {self.spread:.1e} of their size (at least "

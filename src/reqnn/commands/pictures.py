@@ -15,14 +15,14 @@ import matplotlib.pyplot as plt
 import torch
 from torch import Tensor, nn
 
-from reqnn import quaternion
+from reqnn import points, quaternion
 from reqnn.audit import AuditReport
 from reqnn.tensor import QuaternionTensor
 
-ORIGINAL, REVISED, POINT, FAINT = "#c44e52", "#2a6fb0", "#9aa5b1", "#6b7280"
+ORIGINAL, REVISED, FAINT = "#c44e52", "#2a6fb0", "#6b7280"
 FLOOR = 1e-17  # where an error of exactly 0 is drawn
 LAYER = "conv5"
-ARROWS = 64
+ARROWS, LENGTH = 56, 0.3
 
 
 def draw_errors(reports: Mapping[str, Mapping[str, AuditReport]], path: Path) -> Path:
@@ -59,27 +59,29 @@ def draw_errors(reports: Mapping[str, Mapping[str, AuditReport]], path: Path) ->
     return _save(figure, path)
 
 
-def draw_features(original: nn.Module, revised: nn.Module, cloud: Tensor, clouds: Tensor, path: Path) -> Path:
-    """One cloud (1, N, 3) in four orientations with a feature at each point as an arrow; above revised, below original."""
-    turns = _turns()
-    nets = {"REQNN": _ready(revised, clouds), "original": _ready(original, clouds)}
-    features = {kind: [_features(net, cloud @ turn.T) for turn in turns] for kind, net in nets.items()}
-    figure = plt.figure(figsize=(12, 6.6), layout="constrained")
-    for row, (kind, colour) in enumerate((("REQNN", REVISED), ("original", ORIGINAL))):
-        still = features[kind][0]
-        channel = _telling(still, cloud[0])
-        for column, turn in enumerate(turns):
-            panel: Any = figure.add_subplot(2, 4, 4 * row + column + 1, projection="3d")
-            field = features[kind][column][channel]
-            _draw_field(panel, (cloud @ turn.T)[0], field, colour)
-            expected = still[channel] @ turn.T
-            error = float((field - expected).norm() / expected.norm())
-            caption = "as it comes" if column == 0 else f"turned: ‖f(Rx) − R f(x)‖ / ‖f(x)‖ = {error:.0e}"
-            panel.set_title(caption, fontsize=8.5, y=0.98, color=FAINT if column == 0 else colour)
+def draw_features(original: nn.Module, revised: nn.Module, clouds: Tensor, path: Path) -> Path:
+    """The first of some clouds (B, N, 3), in four orientations with a feature at its points as arrows.
+
+    Seen from above, along z. Upper row: the revised network; lower row: the original, three channels taken for a vector.
+    """
+    turns, cloud = _turns(), clouds[:1].double()
+    at = points.farthest_point_sample(cloud, ARROWS)[0]
+    figure, panels = plt.subplots(2, len(turns), figsize=(12, 7), layout="constrained")
+    for row, (kind, net, colour) in enumerate((("REQNN", revised, REVISED), ("original", original, ORIGINAL))):
+        net = _ready(net, clouds)
+        features = [_features(net, cloud @ turn.T) for turn in turns]
+        channel = _telling(features[0], cloud[0])
+        for turn, field, panel in zip(turns, features, panels[row], strict=True):
+            _draw_field(panel, (cloud @ turn.T)[0], field[channel], at, colour)
+            expected = features[0][channel] @ turn.T
+            error = float((field[channel] - expected).norm() / expected.norm())
+            caption = f"turned, error {error:.1f}" if error > 0.1 else f"turned, error {error:.0e}"
+            panel.set_title("as it comes" if turn is turns[0] else caption, fontsize=10, color=colour)
+        panels[row][0].text(-1.1, 0, kind, rotation=90, va="center", ha="right", fontsize=13, fontweight="bold", color=colour)
     figure.suptitle(
-        f"One feature of a DGCNN (layer {LAYER}) at the points of a digit, in four orientations\n"
-        "Above, revised: quaternion features turn with the object.   "
-        "Below, original: three channels drawn as a vector do not.",
+        f"A feature of one layer ({LAYER} of a DGCNN) at the points of a digit, in four orientations\n"
+        "Revised, it turns with the object: error ‖f(Rx) − R f(x)‖ / ‖f(x)‖.  In the original, three channels taken for a "
+        "vector do not.",
         x=0.01,
         ha="left",
         fontsize=11,
@@ -87,28 +89,35 @@ def draw_features(original: nn.Module, revised: nn.Module, cloud: Tensor, clouds
     return _save(figure, path)
 
 
-def _draw_field(panel: Any, points: Tensor, field: Tensor, colour: str) -> None:
-    """Points (N, 3), and arrows (N, 3) at every few of them."""
-    x, y, z = points.T.numpy()
-    panel.scatter(x, y, z, s=7, color=POINT, alpha=0.7, linewidths=0, depthshade=False)
-    chosen = slice(0, ARROWS)
-    lengths = field.norm(dim=-1, keepdim=True)
-    u, v, w = (0.5 * field / lengths.quantile(0.9)).clamp(-0.8, 0.8)[chosen].T.numpy()
+def _draw_field(panel: Any, xyz: Tensor, field: Tensor, at: Tensor, colour: str) -> None:
+    """Points (N, 3), near ones dark, and arrows (N, 3) at some of them; lengths are the same in all orientations."""
+    behind = xyz[:, 2].argsort()
+    x, y, depth = xyz[behind].T.numpy()
+    panel.scatter(x, y, c=depth, cmap="Greys", vmin=-1.4, vmax=2.2, s=16, linewidths=0)
+    arrows = LENGTH * field / field.norm(dim=-1).quantile(0.8)
+    arrows = (arrows / (arrows.norm(dim=-1, keepdim=True) / LENGTH).clamp(min=1))[at]
     panel.quiver(
-        x[chosen], y[chosen], z[chosen], u, v, w, color=colour, linewidth=1.1, arrow_length_ratio=0.3, alpha=0.9
+        *xyz[at, :2].T.numpy(),
+        *arrows[:, :2].T.numpy(),
+        color=colour,
+        angles="xy",
+        scale_units="xy",
+        scale=1,
+        width=0.009,
+        headwidth=3.6,
+        headlength=4,
+        headaxislength=3.6,
     )
-    panel.set_xlim(-0.85, 0.85)
-    panel.set_ylim(-0.85, 0.85)
-    panel.set_zlim(-0.85, 0.85)
-    panel.set_box_aspect((1, 1, 1), zoom=1.35)
-    panel.view_init(elev=70, azim=-90)
+    panel.set_xlim(-1.05, 1.05)
+    panel.set_ylim(-1.05, 1.05)
+    panel.set_aspect("equal")
     panel.set_axis_off()
 
 
 def _turns() -> list[Tensor]:
     """No rotation, about the view, and two that turn the object in depth."""
     axes = torch.tensor([[0.0, 0.0, 1.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [1.0, 0.0, 0.4]], dtype=torch.float64)
-    angles = torch.tensor([0.0, 100.0, 55.0, 140.0], dtype=torch.float64).deg2rad()
+    angles = torch.tensor([0.0, 100.0, 55.0, 130.0], dtype=torch.float64).deg2rad()
     return list(quaternion.to_matrix(quaternion.from_axis_angle(axes, angles)))
 
 
@@ -138,14 +147,15 @@ def _features(net: nn.Module, cloud: Tensor) -> Tensor:
     return out[0][: out.shape[1] // 3 * 3].unflatten(0, (-1, 3)).movedim(1, -1)
 
 
-def _telling(features: Tensor, points: Tensor) -> int:
-    """The channel whose arrows vary most: long, and neither all along one direction nor all along the points' own."""
+def _telling(features: Tensor, xyz: Tensor) -> int:
+    """The channel that shows most: arrows that agree with their neighbours, and neither all alike nor all radial."""
     size = features.norm(dim=-1)
-    unit = features / size.unsqueeze(-1).clamp(min=1e-12)
-    common = unit.mean(1).norm(dim=-1)  # (C,), 1 where all arrows are parallel
-    radial = (unit * torch.nn.functional.normalize(points, dim=-1)).sum(-1).abs().mean(1)
-    evenness = size.mean(1) / size.amax(1).clamp(min=1e-12)
-    return int((evenness * (1 - common) * (1 - radial)).argmax())
+    unit = features / size.unsqueeze(-1).clamp(min=1e-12)  # (C, N, 3)
+    near = points.knn(xyz[None], xyz[None], 8)[0]
+    smooth = (unit.unsqueeze(2) * unit[:, near]).sum(-1).mean((1, 2))
+    alike = unit.mean(1).norm(dim=-1)
+    radial = (unit * torch.nn.functional.normalize(xyz, dim=-1)).sum(-1).abs().mean(1)
+    return int((smooth * (1 - alike) * (1 - radial)).argmax())
 
 
 def _save(figure: Any, path: Path) -> Path:

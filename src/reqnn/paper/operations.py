@@ -105,9 +105,7 @@ def dropout(x: Any) -> Any:
         return F.dropout(x.mean(dim=2), 0.5, training=True)
 
 
-def _layer(
-    row: str, layer: Callable[[Any], Any], per_point: bool = True, within_field: bool = True
-) -> Operation:
+def _layer(row: str, layer: Callable[[Any], Any], per_point: bool = True, within_field: bool = True) -> Operation:
     original, revised = _channels_first(layer), _on_quaternions(layer)
     return Operation(row, original, revised, vectors=True, per_point=per_point, within_field=within_field)
 

@@ -33,6 +33,7 @@ WITH_REAL = {
     "broadcast": lambda x: numbers(3, 1, 7, 4) @ x,
     "broadcast from x": lambda x: x[0] @ BATCHED,
     "baddbmm": lambda x: torch.baddbmm(x @ BATCHED, x, BATCHED, beta=2, alpha=0.5),
+    "addbmm": lambda x: torch.addbmm(x[0] @ RIGHT, x, BATCHED, alpha=2),
     "addmm": lambda x: torch.addmm(x[0] @ RIGHT, x[0], RIGHT),
     "einsum": lambda x: torch.einsum("bnc,cd->bnd", x, RIGHT),
     "einsum first": lambda x: torch.einsum("mn,bnc->bmc", LEFT, x),

@@ -122,6 +122,14 @@ def test_spread_is_the_sum_over_parts(name):
     torch.testing.assert_close(SPREADS[name](x), sum(SPREADS[name](part) for part in x.components))
 
 
+def test_spread_of_all_vectors_on_one_axis():
+    """PointMLP: torch.std(groups.reshape(B, -1), dim=-1), over many vectors, not within one."""
+    x = cloud(0, 2, 5, 6)
+    expected = torch.stack([part.flatten(1) for part in x.components]).var(2).sum(0)
+    torch.testing.assert_close(x.reshape(2, -1).var(-1), expected)
+    assert_equivariant(lambda x: x.reshape(2, -1).std(dim=-1, keepdim=True), x, rotation_matrix(1))
+
+
 def test_mean_of_var_mean():
     x = draw(0, 2, 4, 5)
     assert torch.equal(torch.var_mean(x, 1)[1].components, x.mean(1).components)

@@ -238,6 +238,18 @@ def test_axes_out_of_range(operation):
         operation(QuaternionTensor(numbers(3, 2, 4)))
 
 
+def test_real_tensors_take_the_shape_of_features():
+    """A gate: x * gate.expand_as(x)."""
+    gate, x = numbers(2, 4, 1), QuaternionTensor(numbers(3, 2, 4, 5))
+    assert torch.equal(gate.expand_as(x), gate.expand(2, 4, 5))
+    assert torch.equal(numbers(2, 20).view_as(x), numbers(2, 20).view(2, 4, 5))
+    assert torch.equal((x * gate.expand_as(x)).components, x.components * gate)
+    real, other = torch.broadcast_tensors(gate, x)
+    assert real.shape == other.shape == (2, 4, 5)
+    xyz = from_real(numbers(2, 4, 3), -1)
+    assert torch.equal((xyz * gate.expand_as(xyz)).as_real(), xyz.as_real() * gate)
+
+
 def test_shapes_that_do_not_fit():
     with pytest.raises(RuntimeError, match="invalid"):
         QuaternionTensor(numbers(3, 2, 4)).view(3, 3)

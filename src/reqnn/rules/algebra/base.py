@@ -16,7 +16,7 @@ from reqnn.tensor import QuaternionTensor
 algebra = RuleSet("algebra")
 
 
-def sizes(args: Sequence[Any], named: Mapping[str, Any] | None = None) -> list[int]:
+def sizes(args: Sequence[Any], named: Mapping[str, Any] | None = None) -> list[Any]:
     """``view(2, 3)``, ``view((2, 3))`` and ``view(size=(2, 3))`` alike."""
     args = args or tuple((named or {}).values())
     if len(args) == 1 and isinstance(args[0], (tuple, list, torch.Size)):

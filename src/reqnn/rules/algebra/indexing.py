@@ -67,7 +67,8 @@ def _translate(x: Q, index: Any) -> tuple[tuple[Any, ...], int | None, str, int]
     at = next((i for i, item in enumerate(items) if item is Ellipsis), None)
     items = items + fill if at is None else items[:at] + fill + items[at + 1 :]
 
-    layout, sources, dim = x.vectors, [], 0  # sources: which axis each axis of the result comes from
+    layout, dim = x.vectors, 0
+    sources: list[Any] = []  # which axis each axis of the result comes from
     tensors: list[tuple[int, Tensor]] = []
     true: list[Any] = []
     for item in items:
@@ -264,4 +265,3 @@ def scatter_add(x: Q, dim: int, index: Tensor, src: Q) -> Q:
     at, x, src = _indexed(x, dim, src)
     index = _gather_index(src, at, index)
     return x.same(x.components.scatter_add(at + 1, index.expand(x.components.shape[0], *index.shape), src.components))
-

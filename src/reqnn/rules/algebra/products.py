@@ -77,10 +77,17 @@ def _invariant_product(a: Q, b: Q) -> Tensor:
     return left @ right
 
 
-@rule("baddbmm", "addmm", "addbmm")
+@rule("baddbmm", "addmm")
 def baddbmm(x: Any, a: Any, b: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """β·x + α·a·b."""
     product = matmul(a, b) * alpha
+    return product if beta == 0 else (x if beta == 1 else x * beta) + product
+
+
+@rule("addbmm")
+def addbmm(x: Any, a: Any, b: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+    """β·x + α·Σ_batch a·b."""
+    product = matmul(a, b).sum(0) * alpha
     return product if beta == 0 else (x if beta == 1 else x * beta) + product
 
 

@@ -116,7 +116,7 @@ def var(x: Q, dim: Any = None, *args: Any, correction: Any = 1, keepdim: bool = 
         keepdim = args[1] if len(args) > 1 else keepdim
     correction = int(named.get("unbiased", correction))
     dims = tuple(range(x.rank)) if dim is None else x.dims(dim)
-    if dims == (x.axis,) and x.holds_vectors(x.axis):
+    if dims == (x.axis,) and len(x.vectors) == 1:
         raise NoRuleError("the variance among the coordinates x, y, z of one vector depends on the orientation")
     axes = [d + 1 for d in dims]
     spread = (x.components - x.components.mean(axes, keepdim=True)).square().sum(0)

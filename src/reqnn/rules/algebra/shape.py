@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import prod
 from typing import Any
 
@@ -37,9 +38,9 @@ def reshape(x: Q, *shape: Any, **named: Any) -> Q:
 
 
 @rule("view_as", "reshape_as")
-def reshape_as(x: Q, other: Tensor) -> Q:
-    """Reshape to the shape of another tensor."""
-    return reshape(x, other.shape)
+def reshape_as(x: Tensor, other: Tensor) -> Tensor:
+    """Reshape to the shape of another tensor; either may be real."""
+    return reshape(x, other.shape) if isinstance(x, Q) else x.reshape(other.shape)
 
 
 @rule("flatten", "ravel")
@@ -115,17 +116,19 @@ def t(x: Q) -> Q:
 
 
 @rule("movedim")
-def movedim(x: Q, source: int | Sequence[int], destination: int | Sequence[int]) -> Q:
+def movedim(x: Q, source: Any, destination: Any) -> Q:
     """Move axes to new places."""
     order = torch.empty(list(range(2, x.rank + 2)), device="meta").movedim(source, destination).shape
     return permute(x, [size - 2 for size in order])
 
 
 @rule("expand", "broadcast_to", "expand_as")
-def expand(x: Q, *shape: Any, **named: Any) -> Q:
-    """Repeat along axes of size 1 without copying."""
+def expand(x: Q, *shape: Any, **named: Any) -> Any:
+    """Repeat along axes of size 1 without copying; a real tensor to the shape of quaternion features stays real."""
     asked = sizes(shape, named)
     wanted = list(asked[0].shape) if isinstance(asked[0], Tensor) else asked
+    if not isinstance(x, Q):
+        return x.expand(wanted)
     added = len(wanted) - x.rank
     true = [x.components.shape[0], *wanted]
     current = [1] * added + list(x.user_shape)
@@ -142,7 +145,7 @@ def broadcast_tensors(*tensors: Tensor) -> list[Tensor]:
     """Expand all to a common shape."""
     items = sizes(tensors)
     shape = torch.broadcast_shapes(*[item.shape for item in items])
-    return [item.expand(shape) for item in items]
+    return [expand(item, shape) for item in items]
 
 
 @rule("repeat", "tile")
@@ -263,7 +266,7 @@ def tensor_split(x: Q, indices_or_sections: Any, dim: int = 0) -> tuple[Q, ...]:
         low, extra = divmod(total, indices_or_sections)
         return _split(x, [low + (i < extra) for i in range(indices_or_sections)], at)
     cuts = [0, *[int(i) % total if i < 0 else min(int(i), total) for i in indices_or_sections], total]
-    return _split(x, [b - a for a, b in zip(cuts, cuts[1:], strict=False)], at)
+    return _split(x, [b - a for a, b in pairwise(cuts)], at)
 
 
 @rule("roll")
@@ -320,4 +323,3 @@ def unfold(x: Q, dimension: Any = None, size: int = 0, step: int = 1, **named: A
     if at == x.axis:
         raise NoRuleError("windows along the axis of coordinates")
     return x.like(x.components.unfold(at + 1, size, step), x.axis, x.vectors)
-

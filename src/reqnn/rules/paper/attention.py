@@ -69,15 +69,14 @@ def multi_head_attention(
     average_attn_weights: bool = True,
     is_causal: bool = False,
     **named: Any,
-) -> tuple[Q, Tensor | None]:
+) -> tuple[Any, Tensor | None]:
     """``nn.MultiheadAttention``: projections without bias; queries (L, B, E), as its functional form has them."""
     if bias_k is not None or bias_v is not None or add_zero_attn:
         raise NoRuleError("attention with learned extra keys is not equivariant; build it without bias_kv")
     for bias in (in_proj_bias, out_proj_bias):
         query.context.drop_bias(bias)
     if use_separate_proj_weight or in_proj_weight is None:
-        assert q_proj_weight is not None and k_proj_weight is not None and v_proj_weight is not None
-        weights = [q_proj_weight, k_proj_weight, v_proj_weight]
+        weights = [weight for weight in (q_proj_weight, k_proj_weight, v_proj_weight) if weight is not None]
     else:
         weights = list(in_proj_weight.chunk(3))
     unbatched = query.rank == 2
@@ -101,7 +100,7 @@ def multi_head_attention(
     return out, shown
 
 
-def _project(x: Q, weight: Tensor) -> Q:
+def _project(x: Any, weight: Tensor) -> Q:
     refuse_over_vectors(x, range(x.rank), "the projection of an attention layer")
     return x.like(F.linear(x.components, weight))
 

@@ -31,7 +31,7 @@ def linear(x: Q, weight: Tensor, bias: Tensor | None = None) -> Any:
     layout = x.layout_on(-1)
     weight = x.context.fit(weight, 1, layout)
     x.context.drop_bias(bias)
-    return gated(x, lambda parts: F.linear(parts, weight))
+    return gated(x, lambda parts: F.linear(parts, weight), x.rank - 1)
 
 
 def _stands_at_head(x: Q) -> bool:
@@ -40,8 +40,9 @@ def _stands_at_head(x: Q) -> bool:
     if not context.auto_real or (x.axis is not None and x.holds_vectors(x.axis)):
         return False
     if context.batch is None:
-        return x.rank == 1
-    head = x.rank == 2 and x.components.shape[1] == context.batch
+        head = x.rank == 1
+    else:
+        head = x.rank == 2 and x.components.shape[1] == context.batch
     if head and context.plan is not None:
         context.plan.met_head()
     return head
@@ -56,11 +57,14 @@ def refuse_elsewhere(x: Q, channels: int) -> None:
         )
 
 
-def gated(x: Q, layer: Callable[[Tensor], Tensor]) -> Q:
+def gated(x: Q, layer: Callable[[Tensor], Tensor], channels: int) -> Q:
     """Apply a bias-free map to the imaginary parts; scalars, where there are any, gate its result."""
     if x.components.shape[0] == 3:
-        return x.like(layer(x.components))
-    return x.like(layer(x.components[1:]) * (1 + layer(x.components[:1])))
+        out = x.like(layer(x.components))
+    else:
+        out = x.like(layer(x.components[1:]) * (1 + layer(x.components[:1])))
+    out.channel_axis = channels
+    return out
 
 
 def _convolution(name: str, spatial: int, transposed: bool = False) -> None:
@@ -80,7 +84,7 @@ def _convolution(name: str, spatial: int, transposed: bool = False) -> None:
             out = function(flat, weight, None, *args, **kwargs)
             return out.unflatten(0, (parts.shape[0], -1)) if x.rank == spatial + 2 else out
 
-        return gated(x, layer)
+        return gated(x, layer, channels)
 
     apply.__doc__ = f"w ⊗ f in {spatial} dimensions, no bias."
     paper.rule(name, row="Convolution")(apply)

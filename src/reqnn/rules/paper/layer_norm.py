@@ -54,9 +54,7 @@ def rms_norm(x: Q, normalized_shape: Sequence[int], weight: Tensor | None = None
 
 
 @paper.rule("group_norm", row="Group normalization", extension=True)
-def group_norm(
-    x: Q, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5
-) -> Q:
+def group_norm(x: Q, num_groups: int, weight: Tensor | None = None, bias: Tensor | None = None, eps: float = 1e-5) -> Q:
     """Mean squared norm over groups of channels and all places of each sample."""
     refuse_elsewhere(x, 1)
     channels = x.components.shape[2]

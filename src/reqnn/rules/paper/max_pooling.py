@@ -43,7 +43,7 @@ def _extreme(x: Q, other: Any, keepdim: bool, largest: bool) -> Any:
     norms = x.squared_norm()
     index = (norms if largest else -norms).argmax(at, keepdim=True)
     values = take(x, index, at, keepdim)
-    kind = torch.return_types.max if largest else torch.return_types.min  # type: ignore[attr-defined]
+    kind = torch.return_types.max if largest else torch.return_types.min
     return kind((values, index if keepdim else index.squeeze(at)))
 
 
@@ -99,7 +99,7 @@ def topk(x: Q, k: int, dim: int = -1, largest: bool = True, sorted: bool = True)
     refuse_over_vectors(x, [at], "topk")
     index = x.squared_norm().topk(k, at, largest, sorted).indices
     values = x.same(x.components.gather(at + 1, index.expand(x.components.shape[0], *index.shape)))
-    return torch.return_types.topk((values, index))  # type: ignore[attr-defined]
+    return torch.return_types.topk((values, index))
 
 
 @rule("sort", extension=True)
@@ -109,7 +109,7 @@ def sort(x: Q, dim: int = -1, descending: bool = False, **named: Any) -> Any:
     refuse_over_vectors(x, [at], "sort")
     index = x.squared_norm().argsort(dim=at, descending=descending)
     values = x.same(x.components.gather(at + 1, index.expand(x.components.shape[0], *index.shape)))
-    return torch.return_types.sort((values, index))  # type: ignore[attr-defined]
+    return torch.return_types.sort((values, index))
 
 
 def _windows(spatial: int) -> None:

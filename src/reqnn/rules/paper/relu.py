@@ -25,9 +25,11 @@ def quaternion_relu(x: Q, c: float | str | None = None) -> Q:
 
 
 def _mean_norm(x: Q, norm: Tensor) -> Tensor:
-    """c = 1/d Σ_v ‖f_v‖ over the channels of one place: axis 1 of (B, C, …), the last axis of (B, …, C) is not told apart."""
-    batched = x.rank > 1
-    return norm.mean(1, keepdim=True) if batched else norm.mean()
+    """c = 1/d Σ_v ‖f_v‖ over the d channels of one place; where no layer has told which axis they are on, it is axis 1."""
+    if x.rank == 0:
+        return norm
+    axis = x.channel_axis if x.channel_axis is not None else min(1, x.rank - 1)
+    return norm.mean(axis, keepdim=True)
 
 
 @paper.rule("relu", "leaky_relu", "prelu", "rrelu", row="ReLU")
