@@ -1,6 +1,7 @@
 """The command `reqnn`: instant help, exit codes, messages without tracebacks, JSON."""
 
 import json
+import re
 import resource
 import subprocess
 import sys
@@ -169,8 +170,8 @@ def test_revise_writes_json(capsys):
 
 def test_to_real_scalars_and_axes_reach_revise(capsys):
     words = ["revise", "my_networks:Net", "--kwargs", '{"channels": 4}', "--points", "2,4,32", "--scalars", "1"]
-    assert run(*words, "--to-real", "conv") == 0
-    assert "Quaternion2Real before: conv" in capsys.readouterr().out
+    assert run(*words, "--to-real", "fc") == 0
+    assert "Quaternion2Real before: fc" in capsys.readouterr().out
     assert run("revise", "my_networks:Net", "--points", "2,3,12", "--vector-axis", "-2") == 0
 
 
@@ -183,7 +184,7 @@ def test_no_rule_ends_with_2_and_names_the_line(capsys):
     assert run("revise", "my_networks:Net", "--points", "2,3,32", "--kwargs", '{"gate": true}') == 2
     shown = capsys.readouterr()
     assert "no rule for sigmoid" in shown.err
-    assert "my_networks.py:18: x = torch.sigmoid(x)" in shown.err
+    assert re.search(r"my_networks\.py:\d+: x = torch\.sigmoid\(x\)", shown.err)
     assert "Traceback" not in shown.err
     assert shown.out == ""
 

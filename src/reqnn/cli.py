@@ -6,7 +6,7 @@ import inspect
 import os
 import sys
 from collections.abc import Sequence
-from typing import Annotated, Union
+from typing import Annotated, Any, Union
 
 from reqnn import __version__
 from reqnn.commands import COMMANDS, Command
@@ -21,12 +21,14 @@ def parse(arguments: Sequence[str]) -> Command:
     import tyro
 
     named = next((word for word in arguments if not word.startswith("-")), "")
-    choices = tuple(
-        Annotated[kind, tyro.conf.subcommand(name, description=_help(kind, full=name == named))]
-        for name, kind in COMMANDS.items()
-    )
+    choices: Any = Union[  # noqa: UP007 - from a tuple: the commands are data
+        tuple(
+            Annotated[kind, tyro.conf.subcommand(name, description=_help(kind, full=name == named))]
+            for name, kind in COMMANDS.items()
+        )
+    ]
     command: Command = tyro.cli(
-        Union[choices],  # type: ignore[arg-type]
+        choices,
         args=arguments,
         prog="reqnn",
         description=DESCRIPTION,

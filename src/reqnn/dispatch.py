@@ -38,6 +38,9 @@ _WHY |= dict.fromkeys(("log_softmax", "cross_entropy", "nll_loss", "softmin", "g
 _WHY |= dict.fromkeys(("tanh", "hardsigmoid", "hardtanh"), _WHY["sigmoid"])
 
 
+_RESHAPING = ("unsqueeze", "squeeze", "transpose", "t")  # in-place forms that change the shape, not the numbers
+
+
 def call(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> Any:
     """What `QuaternionTensor.__torch_function__` does."""
     name = getattr(func, "__name__", str(func))
@@ -69,7 +72,7 @@ def call(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) 
         if not isinstance(target, QuaternionTensor) or not isinstance(result, QuaternionTensor):
             refusal = NoRuleError("a real tensor cannot take quaternion values in place (nor the other way round)")
             raise refusal.located(name, enclosing_module(context.names), user_frame())
-        return target.become(result, rule.linear)
+        return target.reshaped_to(result) if rule.name in _RESHAPING else target.become(result, rule.linear)
     return result
 
 
@@ -131,8 +134,7 @@ def _finish(result: Any, operands: list[QuaternionTensor]) -> None:
         storage = out.components.untyped_storage()._cdata
         for operand in operands:
             if operand.components.untyped_storage()._cdata == storage:
-                operand._aliases.add(out)
-                out._aliases = operand._aliases
+                out.share_memory_of(operand)
 
 
 def _attribute(func: Any, name: str, args: Sequence[Any]) -> Any:
@@ -148,7 +150,9 @@ def _attribute(func: Any, name: str, args: Sequence[Any]) -> Any:
     if attribute == "ndim":
         return x.rank
     if attribute == "data":
-        return x.same(x.components.data)
+        out = x.same(x.components.data)
+        out.share_memory_of(x)
+        return out
     if attribute in ("T", "mT", "H", "mH"):
         return torch.transpose(x, -2, -1) if attribute[0] == "m" else torch.permute(x, tuple(range(x.rank))[::-1])
     if attribute in ("grad", "real", "imag"):

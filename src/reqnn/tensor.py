@@ -47,7 +47,7 @@ class QuaternionTensor(torch.Tensor):
     context: Context
     source: str | None
     channel_axis: int | None
-    _aliases: weakref.WeakSet[QuaternionTensor]
+    _aliases: weakref.WeakValueDictionary[int, QuaternionTensor]
     _stale: str | None
 
     @staticmethod
@@ -75,7 +75,7 @@ class QuaternionTensor(torch.Tensor):
 
             context = default_context()
         self.context, self.source, self.channel_axis, self._stale = context, None, None, None
-        self._aliases = weakref.WeakSet([self])
+        self._aliases = weakref.WeakValueDictionary({id(self): self})
         return self
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
@@ -168,22 +168,34 @@ class QuaternionTensor(torch.Tensor):
 
     # -- in-place operations ---------------------------------------------------------------------------------------
 
+    def share_memory_of(self, other: QuaternionTensor) -> None:
+        """Remember that both look at the same numbers, so that in-place operations on one can tell the other."""
+        other._aliases[id(self)] = self
+        self._aliases = other._aliases
+
     def become(self, other: QuaternionTensor, linear: bool) -> QuaternionTensor:
         """Take the value of `other` under this name, as an in-place operation does.
 
         Live views of the same memory see the change where torch can write it there (`linear`); otherwise they are marked
         stale, and using one raises.
         """
+        if other.components is self.components:
+            return self
         if other.user_shape != self.user_shape:
             raise RuntimeError(f"output with shape {list(self.user_shape)} doesn't match {list(other.user_shape)}")
-        views = [alias for alias in self._aliases if alias is not self]
+        views = [alias for alias in self._aliases.values() if alias is not self]
         if views and linear and self.components.shape == other.components.shape:
             self.components.copy_(other.components)
             return self
         for alias in views:
             alias._stale = user_frame()
         self.components, self.axis, self.vectors = other.components, other.axis, other.vectors
-        self._aliases = weakref.WeakSet([self])
+        self._aliases = weakref.WeakValueDictionary({id(self): self})
+        return self
+
+    def reshaped_to(self, other: QuaternionTensor) -> QuaternionTensor:
+        """Take another shape of the same numbers under this name, as ``unsqueeze_`` does."""
+        self.components, self.axis, self.vectors = other.components, other.axis, other.vectors
         return self
 
     def _check_fresh(self) -> None:

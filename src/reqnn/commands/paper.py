@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
 from reqnn.commands.base import OK, Command, busy, console
+
+if TYPE_CHECKING:
+    from reqnn.paper.table import Table
 
 
 @dataclass(kw_only=True)
@@ -34,7 +38,7 @@ class Paper(Command):
         """Measure, print, write."""
         from reqnn import paper
 
-        tables = {"table1": paper.table1, "table2": paper.table2, "table3": paper.table3}
+        tables: dict[str, Callable[[], Table]] = {"table1": paper.table1, "table2": paper.table2, "table3": paper.table3}
         screen = console()
         for name in tables if self.table == "all" else [self.table]:
             with busy(f"measuring {name}"):

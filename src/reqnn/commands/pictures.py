@@ -107,6 +107,7 @@ def _draw_field(panel: Any, xyz: Tensor, field: Tensor, at: Tensor, colour: str)
         headwidth=3.6,
         headlength=4,
         headaxislength=3.6,
+        clip_on=False,
     )
     panel.set_xlim(-1.05, 1.05)
     panel.set_ylim(-1.05, 1.05)
@@ -124,7 +125,7 @@ def _turns() -> list[Tensor]:
 def _ready(net: nn.Module, clouds: Tensor) -> nn.Module:
     """In float64 and eval mode, with normalisation statistics of these clouds: one pass with momentum 1 sets them."""
     net = net.double().train()
-    layers = [module for module in net.modules() if hasattr(module, "momentum")]
+    layers: list[Any] = [module for module in net.modules() if hasattr(module, "momentum")]
     for layer in layers:
         layer.momentum = 1.0
     with torch.no_grad():

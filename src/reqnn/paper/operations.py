@@ -24,7 +24,7 @@ from reqnn.tensor import QuaternionTensor, from_real
 
 VECTORS = 4  # V, the vectors at each point that layers act on
 NEIGHBOURS = 8  # k of k-NN and graph
-BALL = (0.5, 12)  # radius and size of a ball: small enough to overflow on 96 points of a surface of size 1
+BALL = (0.6, 12)  # radius and size of a ball: small enough to overflow on 96 points of a surface of size 1
 CENTRES = 24
 BANDWIDTH = 0.2
 DROPPED_BY_SEED = 7

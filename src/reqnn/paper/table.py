@@ -76,13 +76,15 @@ class Table:
 
     def print(self, console: Console | None = None) -> None:
         """Show the table in the terminal."""
+        from rich.box import SIMPLE_HEAD
         from rich.console import Console
         from rich.table import Table as RichTable
         from rich.text import Text
 
-        shown = RichTable(title=self.title, title_justify="left", title_style="bold")
+        shown = RichTable(title=self.title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
         for position, column in enumerate(self.columns):
-            shown.add_column(column, justify="left" if position == 0 else "right", overflow="fold")
+            widest = max((len(str(row[position])) for row in self.rows), default=1)  # numbers are never cut, heads may wrap
+            shown.add_column(column, justify="right" if position else "left", overflow="fold", min_width=widest)
         for row in self.rows:
             shown.add_row(*(Text(str(cell), style="bold red" if cell.differs else "") for cell in row))
         console = console or Console()

@@ -19,12 +19,12 @@ TOLERANCE = 1e-10
 
 COLUMNS = [
     "operation",
-    "rotation equivariance, original",
-    "permutation invariance, original",
+    "rotation equivariance",
+    "permutation invariance",
     "rotation error, original",
-    "rotation error, revised",
+    "revised",
     "permutation error, original",
-    "permutation error, revised",
+    "revised",
 ]
 
 
@@ -70,7 +70,7 @@ def table1(
             f"{tolerance:g}.",
             "– as in the paper: the operation acts within a receptive field, so the order of the points is no concern of it. "
             "Its error is measured all the same; one above the tolerance would be printed ×.",
-            "On clouds without tied distances: among exact ties the original k-NN chooses by storage order, the revised one does not.",
+            "Without tied distances: there the original k-NN chooses by storage order, the revised one does not.",
         ],
     )
 

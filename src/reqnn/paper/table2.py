@@ -46,7 +46,7 @@ def table2(points: int = 1024, num_classes: int = 40) -> Table:
             "FLOPs: the paper's counting (inferred): convolution = multiply-adds + bias, Linear = 2·in·out, batch-norm 2 and a "
             "LeakyReLU module 1 per element, modules with two names counted twice.",
             "PointConv REQNN: the published count has 1,053,440 parameters that no output depends on; without them, below it.",
-            "PointNet: the reconstruction network; its layers are inferred. 286,848 parameters are 0.29 M rounded, 0.28 M cut off.",
+            "PointNet: the reconstruction network, layers inferred. 286,848 parameters are 0.29 M rounded, 0.28 M cut off.",
         ],
     )
 

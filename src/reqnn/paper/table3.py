@@ -17,7 +17,7 @@ def table3(width: float = 1.0) -> Table:
 
     `width` scales the hidden widths of the networks; it changes no operation.
     """
-    met = {network: create_model(MODELS[network], equivariant=True, width=width).report.operations for network in NETWORKS}
+    met = {network: _operations(MODELS[network], width) for network in NETWORKS}
     rows, records = [], []
     for operation in TABLE1:
         record: dict[str, Any] = {"operation": operation}
@@ -37,3 +37,8 @@ def table3(width: float = 1.0) -> Table:
         {"width": width},
         ["Met in the dry run of `reqnn.revise`, in the quaternion and in the real part. PointNet: the classification network."],
     )
+
+
+def _operations(name: str, width: float) -> list[str]:
+    net: Any = create_model(name, equivariant=True, width=width)
+    return list(net.report.operations)

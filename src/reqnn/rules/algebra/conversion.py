@@ -118,3 +118,23 @@ def result_type(*tensors: Any) -> torch.dtype:
     """The dtype of a combination."""
     first, second = (item.components if isinstance(item, Q) else item for item in sizes(tensors))
     return torch.result_type(first, second)
+
+
+@_ask("isnan", "isinf")
+def any_part(x: Q) -> Tensor:
+    """Whether any part of an element is NaN or infinite."""
+    return ~torch.isfinite(x.components).all(0)
+
+
+@_ask("isfinite")
+def all_parts(x: Q) -> Tensor:
+    """Whether every part of an element is finite."""
+    return torch.isfinite(x.components).all(0)
+
+
+@rule("fill_")
+def fill_(x: Q, value: Any) -> Q:
+    """Zeros, the only number that is a quaternion in every orientation."""
+    if value != 0:
+        raise NoRuleError("fill_ with a number other than 0 writes a fixed direction")
+    return x.become(x.same(torch.zeros_like(x.components)), linear=True)

@@ -57,6 +57,14 @@ def cumsum(x: Q, dim: int, *, dtype: Any = None) -> Q:
     return x.same(x.components.cumsum(at + 1, dtype=dtype))
 
 
+@rule("diff")
+def diff(x: Q, n: int = 1, dim: int = -1, **named: Any) -> Q:
+    """Differences of neighbours."""
+    (at,) = x.dims(dim)
+    refuse_over_vectors(x, [at], "diff")
+    return x.same(x.components.diff(n, at + 1))
+
+
 @rule("norm", "linalg_norm", "linalg_vector_norm", "frobenius_norm")
 def norm(x: Q, p: Any = 2, dim: Any = None, keepdim: bool = False, *args: Any, **named: Any) -> Tensor:
     """√Σ‖q‖² over axes: invariant. Along coordinates it is the length of the vectors."""

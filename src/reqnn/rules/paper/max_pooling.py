@@ -68,6 +68,23 @@ def amax(x: Q, dim: Any = (), keepdim: bool = False) -> Q:
     return x
 
 
+@rule("amin", extension=True)
+def amin(x: Q, dim: Any = (), keepdim: bool = False) -> Q:
+    """The shortest quaternion over axes."""
+    dims = sorted(x.dims(dim) if dim != () else range(x.rank), reverse=True)
+    for d in dims:
+        x = _extreme(x, d, keepdim, largest=False).values
+    return x
+
+
+@rule("minimum", "fmin", extension=True)
+def minimum(a: Any, b: Any) -> Q:
+    """The shorter of two quaternions, element by element."""
+    if not (isinstance(a, Q) and isinstance(b, Q)):
+        raise NoRuleError("the minimum of quaternion features and real numbers")
+    return _elementwise(a, b, largest=False)
+
+
 @rule("maximum", "fmax")
 def maximum(a: Any, b: Any) -> Q:
     """The longer of two quaternions, element by element."""
