@@ -72,7 +72,6 @@ def test_replacing_nothing_known_lists_what_there_is():
         reqnn.revise(bystander.Bystander(), POINTS, replace={"pik": inner_points})
 
 
-@pytest.mark.xfail(strict=True, reason="found only when the function is called: TypeError: 'int' object is not callable")
 def test_replacements_that_cannot_be_called():
     with pytest.raises(InputError, match=r"pick.*callable|callable.*pick"):
         reqnn.revise(bystander.Bystander(), POINTS, replace={"pick": 3})
@@ -110,12 +109,7 @@ def fps(xyz, npoint):
     return torch.gather(xyz, 1, distance.topk(npoint).indices.unsqueeze(-1).expand(-1, -1, 3))
 
 
-TWINS = "Workspace._class makes a second twin where cloning the bases has met the class already: super() fails"
-
-
-@pytest.mark.parametrize(
-    "cls", [bystander.Bystander, pytest.param(bystander.Child, marks=pytest.mark.xfail(strict=True, reason=TWINS))]
-)
+@pytest.mark.parametrize("cls", [bystander.Bystander, bystander.Child])
 def test_the_original_runs_in_another_thread_with_its_own_functions(cls):
     """The original is stopped inside its own sampling function while its revised copy is made and run."""
     model = cls().eval()
@@ -164,7 +158,6 @@ def test_many_threads_at_once():
     assert all(torch.equal(out, expected[i]) for i in range(4) for out in results[i])
 
 
-@pytest.mark.xfail(strict=True, reason=TWINS)
 def test_super_class_methods_and_class_attributes():
     model = bystander.Child.named("mine")
     net = reqnn.revise(model, POINTS).eval()

@@ -24,13 +24,9 @@ def exported(name):
     return torch.export.export(revised(CHOSEN[name]), CHOSEN[name].inputs())
 
 
-BROKEN = pytest.mark.xfail(strict=True, reason="as_subclass on a FakeTensor (ScalarTensor, RemovedTransform) fails in export")
-NO_GRAD = pytest.mark.xfail(strict=True, reason="the no_grad of reqnn.points leaves a node that torch.export.save refuses")
-
-
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=BROKEN if name in ("part_segmentation", "transformers") else []) for name in EXPORTED],
+    EXPORTED,
 )
 def test_export(name):
     """The outputs are the network's own, also on turned clouds."""
@@ -45,7 +41,7 @@ def test_export(name):
             assert error(a, b) <= 1e-9
 
 
-@pytest.mark.parametrize("gradients", [False, pytest.param(True, marks=NO_GRAD)], ids=["no_grad", "grad"])
+@pytest.mark.parametrize("gradients", [False, True], ids=["no_grad", "grad"])
 def test_exported_programs_are_saved_and_loaded(gradients, tmp_path):
     case = CHOSEN["edges"]
     net, inputs = revised(case), case.inputs()

@@ -82,7 +82,6 @@ def test_other_layouts_are_refused_by_the_revised_network(points, message):
         revised()(points)
 
 
-@pytest.mark.xfail(strict=True, reason="the array goes through to the model: AttributeError")
 def test_the_revised_network_refuses_what_is_no_tensor():
     with pytest.raises(InputError, match="ndarray"):
         revised()(GOOD.numpy())
@@ -113,7 +112,6 @@ def test_layouts_that_cannot_be_read(points, options, message):
         read_inputs(points, **options)
 
 
-@pytest.mark.xfail(strict=True, reason="a vector_axis that is no whole number, or not one for each input, is not checked")
 @pytest.mark.parametrize("vector_axis", [1.0, (1, None), (7,)], ids=str)
 def test_vector_axes_that_do_not_fit_the_inputs(vector_axis):
     with pytest.raises(InputError, match="vector_axis"):
@@ -170,7 +168,6 @@ def test_a_missing_second_cloud():
         net(torch.randn(4, 24, 3))
 
 
-FEWER = "where k > N the well-known knn is left to the network's own code: RuntimeError: selected index k out of range"
 FEW = {
     "edges": (graph.EdgeNetwork, (4, 3, 5), {}),
     "weight_net": (coordinates.WeightedConvolution, (4, 3, 5), {"coordinates": ("weightnet",)}),
@@ -186,10 +183,7 @@ def test_examples_with_fewer_points_than_neighbours(build, shape):
 
 @pytest.mark.parametrize(
     ("build", "shape", "options"),
-    [
-        pytest.param(*row, id=name, marks=[] if name == "set_abstraction" else pytest.mark.xfail(strict=True, reason=FEWER))
-        for name, row in FEW.items()
-    ],
+    [pytest.param(*row, id=name) for name, row in FEW.items()],
 )
 def test_fewer_points_than_neighbours(build, shape, options):
     net = reqnn.revise(build(), torch.randn(4, 3, 24), **options).eval()

@@ -122,7 +122,6 @@ def test_ways_out_work(cls, options):
     assert error(net(points), net(points.flip(0))) > 1e-3
 
 
-@pytest.mark.xfail(strict=True, reason="the layer keeps 3 input channels, where Quaternion2Real gives 1 number a vector")
 def test_the_way_out_that_the_message_names_works_for_a_layer_on_coordinates():
     given = refusal(refused.SoftmaxOfFeatures(), torch.randn(4, 24, 3))
     assert "to_real='local'" in str(given)

@@ -17,16 +17,7 @@ from reqnn import InputError, NoRuleError
 
 TOLERANCE = 1e-9
 BY_NAME = {case.name: case for case in CASES}
-BROKEN = {
-    "parameter_views": "a gain of the coordinates through .view(1, 3, 1), which no longer fits once it is re-sized",
-    "tied": "a weight shared by two layers on coordinates is re-sized in one of them only",
-    "timed": "a cloned function gets the globals of __module__, which functools.wraps sets, not its own __globals__",
-}
-UNREACHED = {
-    "static_method": "well-known functions that are static methods are not replaced",
-    "registry": "well-known functions in a dict of the module are not replaced",
-}
-UNPICKLED = {"held_functions": "a well-known function held as an attribute cannot be pickled"}
+BROKEN: dict[str, str] = {}
 
 
 def broken(reason):
@@ -63,7 +54,7 @@ def test_outputs_do_not_depend_on_the_orientation(case):
             assert error(expected, b) <= TOLERANCE
 
 
-@parametrize(faults=BROKEN | UNREACHED)
+@parametrize()
 def test_outputs_do_not_depend_on_the_order_of_the_points(case):
     net, inputs = revised(case), case.inputs()
     for i, (a, b) in enumerate(zip(outputs(net, inputs), outputs(net, case.reordered(inputs, ORDER)), strict=True)):
@@ -129,7 +120,7 @@ def functions():
     return found
 
 
-@parametrize(faults={name: reason for name, reason in BROKEN.items() if name != "tied"})
+@parametrize()
 def test_the_original_is_left_untouched(case):
     model = case.model()
     state = copy.deepcopy(model.state_dict())
@@ -148,7 +139,7 @@ def test_the_original_is_left_untouched(case):
     assert all(torch.equal(a, b) for a, b in zip(expected, outputs(model.double().eval(), case.inputs()), strict=True))
 
 
-@parametrize(faults=BROKEN | UNPICKLED)
+@parametrize()
 def test_copies_give_the_same_outputs(case):
     net, inputs = revised(case), case.inputs()
     expected = outputs(net, inputs)
@@ -256,7 +247,6 @@ def test_fresh_weights(case):
     assert not any(torch.equal(before[name], parameter) for name, parameter in weights.items())
 
 
-@broken("nn.MultiheadAttention has _reset_parameters, with an underscore")
 def test_fresh_weights_of_torchs_attention():
     case = BY_NAME["transformer_encoder"]
     model = case.model()
@@ -274,7 +264,6 @@ def test_fresh_weights_follow_the_seed():
     assert not torch.equal(nets[0], nets[2])
 
 
-@broken("a re-sized parameter forgets requires_grad=False")
 def test_frozen_weights_stay_frozen():
     model = classifiers.Functional()
     model.conv1.weight.requires_grad_(False)
@@ -295,7 +284,6 @@ def test_shared_modules_stay_shared():
     assert isinstance(net.bn1, reqnn.nn.QuaternionBatchNorm)
 
 
-@broken("deepcopy of an uninitialised parameter raises torch's own ValueError")
 def test_lazy_modules_that_have_never_run():
     """Either they are revised, or the error says to run them once."""
     model = classifiers.Lazy()
@@ -367,14 +355,12 @@ def test_the_result_has_the_originals_names_and_attributes():
         _ = net.nothing_here
 
 
-@broken("keyword inputs reach the model as real tensors")
 def test_inputs_by_keyword():
     case = BY_NAME["functional"]
     net, (points,) = revised(case), case.inputs()
     assert torch.equal(net(x=points), net(points))
 
 
-@broken("keyword inputs are not made ScalarTensors")
 def test_a_second_input_by_keyword():
     case = BY_NAME["part_segmentation"]
     net, (points, label) = revised(case), case.inputs()
@@ -400,7 +386,6 @@ def test_random_state_is_not_used_up_where_weights_are_copied():
     assert torch.equal(torch.rand(3), expected)
 
 
-@broken("whether a Linear stands at the head is decided anew in each pass, by the number of rows")
 def test_clouds_of_one_point_where_points_are_in_one_list():
     """(B·N, C) features have B rows where N = 1, and are still no global features."""
     net = revised(BY_NAME["flat_batches"])
@@ -523,7 +508,6 @@ def test_vector_axis_of_several_inputs():
     assert net.eval()(torch.randn(3, 3, 20), label).shape == (3, 5, 20)
 
 
-@broken("a (B, 7) input with B = 3, 6, 9 is read as vectors on its batch axis")
 @pytest.mark.parametrize("batch", [3, 6, 9])
 def test_a_label_is_no_cloud_whatever_the_batch(batch):
     label = torch.eye(7)[torch.arange(batch) % 7]
@@ -572,7 +556,6 @@ def test_options_of_the_rules():
         reqnn.get_rules("paper").with_options(d=1)
 
 
-@broken("revising twice gives NoRuleError for isfinite")
 def test_an_already_revised_network_is_refused():
     net = reqnn.revise(classifiers.Functional(), torch.randn(2, 3, 12))
     with pytest.raises(InputError, match="already"):

@@ -72,9 +72,7 @@ def test_declared_scalars_alone_are_real_numbers():
     )
 
 
-@pytest.mark.parametrize(
-    ("shape", "axis", "scalars"), [((2, 4), 1, 0), ((2, 3), 1, 3), ((2, 4, 5), 2, 0), ((2, 5), 1, 1)]
-)
+@pytest.mark.parametrize(("shape", "axis", "scalars"), [((2, 4), 1, 0), ((2, 3), 1, 3), ((2, 4, 5), 2, 0), ((2, 5), 1, 1)])
 def test_from_real_refuses(shape, axis, scalars):
     with pytest.raises(InputError, match="3·V"):
         from_real(torch.zeros(shape), axis, scalars=scalars)
@@ -221,9 +219,7 @@ def test_in_place_gradients():
 # -- copies
 
 
-@pytest.mark.parametrize(
-    "duplicate", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x)), copy.copy, lambda x: x.clone()]
-)
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda x: pickle.loads(pickle.dumps(x)), copy.copy, lambda x: x.clone()])
 def test_copies(duplicate):
     x = cloud(0, 2, 5, 6)
     y = duplicate(x)

@@ -1,8 +1,8 @@
 """Rotation-equivariant, permutation-invariant networks for 3D point clouds, revised from ordinary ones.
 
-    net = reqnn.revise(model, points)      # the user's own network, not rewritten
-    net(points @ R.T)                      # == net(points)
-    print(reqnn.audit(net, points))        # measured, layer by layer
+net = reqnn.revise(model, points)      # the user's own network, not rewritten
+net(points @ R.T)                      # == net(points)
+print(reqnn.audit(net, points))        # measured, layer by layer
 """
 
 from __future__ import annotations

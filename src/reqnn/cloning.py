@@ -49,7 +49,9 @@ class Workspace:
             return
         for module in model.modules():
             for name, value in list(module.__dict__.items()):
-                if isinstance(value, (types.FunctionType, functools.partial)):
+                if isinstance(value, types.FunctionType) and self.clone(value) is not value:
+                    module.__dict__[name] = HeldFunction(self, value)
+                elif isinstance(value, (functools.partial, dict)):
                     module.__dict__[name] = self.clone(value)
             clone = self.clone(type(module))
             if clone is not type(module):
@@ -66,6 +68,7 @@ class Workspace:
         seen: set[str] = set()
         queue = [type(module).__module__ for module in model.modules()]
         held = (value for module in model.modules() for value in module.__dict__.values())
+        queue += [type(module).__mro__[1].__module__ for module in model.modules()]
         if any(isinstance(value, types.FunctionType) and value.__name__ in wanted for value in held):
             return True
         while queue:
@@ -82,6 +85,10 @@ class Workspace:
                     queue.append(value.__name__)
                 elif isinstance(value, type):
                     queue.append(value.__module__)
+                    if wanted & set(vars(value)):
+                        return True
+                elif isinstance(value, dict) and any(getattr(held, "__name__", "") in wanted for held in value.values()):
+                    return True
         return bool(self.replace)
 
     def _function_names(self) -> set[str]:
@@ -119,6 +126,8 @@ class Workspace:
             return twin
         if isinstance(value, functools.partial):
             return functools.partial(self.clone(value.func), *value.args, **value.keywords)
+        if isinstance(value, dict) and any(isinstance(held, types.FunctionType) for held in value.values()):
+            return type(value)({key: self.clone(held) for key, held in value.items()})
         return value
 
     def _remember(self, original: Any, clone: Any) -> None:
@@ -133,21 +142,20 @@ class Workspace:
                     space[key] = self.clone(value)
         return self._namespaces[name]
 
-    def _function(self, function: types.FunctionType) -> Any:
-        space = self._namespaces.get(function.__module__)
-        if space is None:
-            space = self._namespace(function.__module__)
-            if id(function) in self._clones:  # met on the way
-                return self._clones[id(function)]
+    def _function(self, function: types.FunctionType, static: bool = False) -> Any:
+        home = function.__globals__.get("__name__", "")  # not __module__: a decorator's wrapper has its own globals
+        space = self._namespace(home) if self._is_own(home) else function.__globals__
+        if id(function) in self._clones:  # met on the way
+            return self._clones[id(function)]
         cells = tuple(types.CellType() for _ in function.__closure__ or ())
         twin = types.FunctionType(function.__code__, space, function.__name__, function.__defaults__, cells or None)
         twin.__kwdefaults__ = function.__kwdefaults__
         twin.__dict__.update(function.__dict__)
         twin.__module__, twin.__qualname__, twin.__doc__ = function.__module__, function.__qualname__, function.__doc__
         result: Any = twin
-        key = f"{function.__module__}.{function.__qualname__}"
-        if "." not in function.__qualname__ or function.__qualname__.rpartition(".")[0].endswith("<locals>"):
-            result = self._point_function(key, twin) or twin
+        outer = function.__qualname__.rpartition(".")[0]
+        if static or not outer or outer.endswith("<locals>"):
+            result = self._point_function(f"{home}.{function.__qualname__}:{function.__code__.co_firstlineno}", twin) or twin
         self._remember(function, result)
         for cell, old in zip(cells, function.__closure__ or (), strict=True):
             try:
@@ -169,6 +177,8 @@ class Workspace:
         if "__slots__" in cls.__dict__:
             return cls
         bases = tuple(self.clone(base) for base in cls.__bases__)
+        if id(cls) in self._clones:  # met on the way, through a function that names it
+            return self._clones[id(cls)]
         twin = type(cls)(cls.__name__, bases, {"__module__": cls.__module__, "__qualname__": cls.__qualname__})
         self._remember(cls, twin)
         self._remember(twin, twin)
@@ -180,8 +190,10 @@ class Workspace:
         return twin
 
     def _member(self, value: Any) -> Any:
-        if isinstance(value, (staticmethod, classmethod)):
-            return type(value)(self.clone(value.__func__))
+        if isinstance(value, staticmethod) and isinstance(value.__func__, types.FunctionType):
+            return staticmethod(self._function(value.__func__, static=True))
+        if isinstance(value, classmethod):
+            return classmethod(self.clone(value.__func__))
         if isinstance(value, property):
             get, put, drop = (self.clone(f) if f else None for f in (value.fget, value.fset, value.fdel))
             return property(get, put, drop, value.__doc__)
@@ -193,6 +205,21 @@ class Workspace:
     def __reduce__(self) -> tuple:
         decisions = {key: function.ours for key, function in self.functions.items()}
         return _restore_workspace, (self.replace, decisions, self._packages)
+
+
+class HeldFunction:
+    """A function that a module holds as an attribute, called in its cloned form and pickled by its original's name."""
+
+    def __init__(self, workspace: Workspace, original: types.FunctionType) -> None:
+        self.workspace, self.original = workspace, original
+        self.__name__ = original.__name__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The clone's result."""
+        return self.workspace.clone(self.original)(*args, **kwargs)
+
+    def __deepcopy__(self, memo: dict) -> HeldFunction:
+        return self
 
 
 def _restore_workspace(replace: dict, decisions: dict, packages: set[str]) -> Workspace:

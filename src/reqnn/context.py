@@ -100,6 +100,11 @@ class _Companion(torch.Tensor):
         return _restore_companion, (self.as_subclass(torch.Tensor), type(self))
 
 
+def companion(tensor: Tensor, kind: type[_Companion]) -> Tensor:
+    """Mark a tensor; while a graph is traced the marks are left out, and rules trust what the dry run has found."""
+    return tensor if torch.compiler.is_compiling() else tensor.as_subclass(kind)
+
+
 def _restore_companion(tensor: Tensor, kind: type[_Companion]) -> Tensor:
     return tensor.as_subclass(kind)
 
@@ -110,6 +115,17 @@ class RemovedBias(_Companion):
 
 class RemovedTransform(_Companion):
     """The identity that a removed submodule returns: ``bmm(x, trans)`` gives x back."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        """Copies and transposes are still the identity; what else is computed with it is an ordinary tensor."""
+        out = super().__torch_function__(func, types, args, kwargs)
+        if isinstance(out, cls) and getattr(func, "__name__", "") not in _STILL_IDENTITY:
+            return out.as_subclass(torch.Tensor)
+        return out
+
+
+_STILL_IDENTITY = ("transpose", "mT", "contiguous", "clone", "detach", "to", "type_as", "float", "double", "expand", "__get__")
 
 
 class ScalarTensor(_Companion):

@@ -7,7 +7,7 @@ from typing import Any
 
 import torch
 
-from reqnn.context import ScalarTensor
+from reqnn.context import ScalarTensor, companion
 from reqnn.errors import NoRuleError
 from reqnn.rules.registry import Rule
 from reqnn.tensor import QuaternionTensor
@@ -114,7 +114,7 @@ def quaternions(tree: Any) -> Iterator[QuaternionTensor]:
 def _reals(tree: Any) -> Any:
     """Tensors of declared scalars as the plain real tensors that they are."""
     if isinstance(tree, QuaternionTensor):
-        return tree.components[0].as_subclass(ScalarTensor)
+        return companion(tree.components[0], ScalarTensor)
     if isinstance(tree, dict):
         return {key: _reals(value) for key, value in tree.items()}
     if isinstance(tree, (tuple, list)) and not hasattr(tree, "_fields"):

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from reqnn.dispatch import quaternions
 from reqnn.errors import NoRuleError
 from reqnn.module import RevisedModel
+from reqnn.nn.quaternion_to_real import quaternion_to_real_hook
 from reqnn.plan import Plan, Restart
 
 
@@ -25,8 +26,20 @@ def dry_run(net: RevisedModel, plan: Plan, args: tuple[Any, ...], vector_like: b
         _until_settled(net, plan, args, lambda output: _settle_outputs(net, plan, output, vector_like))
         if plan.unvisited():
             _dry_run_training(net, plan, args)
+    _fix_heads(net, plan)
     for watcher in watchers:
         watcher.remove()
+
+
+def _fix_heads(net: RevisedModel, plan: Plan) -> None:
+    """Quaternion2Real stands from now on where the dry run has found the heads, whatever shapes arrive."""
+    mixed = {met.layer for met in plan.met_operations if met.row == "Convolution" and met.kind == "quaternion"}
+    heads = {name: net.model.get_submodule(name) for name in plan.heads}
+    if any(name in mixed or not isinstance(module, nn.Linear) for name, module in heads.items()):
+        return
+    for module in heads.values():
+        module.register_forward_pre_hook(quaternion_to_real_hook, with_kwargs=True)
+    net.auto_real = False
 
 
 def _until_settled(net: RevisedModel, plan: Plan, args: tuple[Any, ...], settle: Callable[[Any], None]) -> None:
@@ -36,6 +49,14 @@ def _until_settled(net: RevisedModel, plan: Plan, args: tuple[Any, ...], settle:
             return settle(net.run(net.context(plan), example_for(args, net.model), {}))
         except Restart:
             continue
+        except RuntimeError as error:
+            if plan.reshaped and not isinstance(error, NoRuleError):
+                raise NoRuleError(
+                    f"the parameter {plan.reshaped[-1]} multiplies coordinates and was re-sized, but the code reshapes it to sizes "
+                    f"written out by hand ({error})",
+                    "a reshaped parameter",
+                ) from error
+            raise
     raise AssertionError("the dry run does not settle")
 
 
@@ -81,6 +102,9 @@ def _swapper(net: RevisedModel, name: str, build: Callable[..., nn.Module]) -> C
 def _real_leaf_watcher(plan: Plan, name: str) -> Callable[..., None]:
     def watch(module: nn.Module, args: tuple[Any, ...]) -> None:
         plan.visited.add(name)
+        if isinstance(module, (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)) and args and type(args[0]) is Tensor:
+            axis = -1 if isinstance(module, nn.Linear) else -len(getattr(module, "kernel_size", ())) - 1
+            plan.narrow(module, args[0].shape[axis])
         seen = any(met.layer == name and met.kind == "quaternion" for met in plan.met_operations)
         if not seen and not list(quaternions(args)):
             plan.met_module(name, module)
@@ -127,5 +151,6 @@ def example_for(args: tuple[Any, ...], model: nn.Module) -> tuple[Any, ...]:
 
 
 def set_submodule(model: nn.Module, name: str, module: nn.Module) -> None:
+    """Put another module under a dotted name."""
     parent, _, key = name.rpartition(".")
     model.get_submodule(parent)._modules[key] = module

@@ -23,7 +23,7 @@ def read_inputs(
     if isinstance(vector_axis, int) or vector_axis is None:
         axes = _find_axes(args, vector_axis, scalars)
     else:
-        axes = [None if a is None else a % args[i].dim() for i, a in enumerate(vector_axis)]
+        axes = _given_axes(args, vector_axis)
     if all(axis is None for axis in axes):
         raise InputError(
             f"no input has an axis of 3·V coordinates{f' and {scalars} scalars' if scalars else ''}: "
@@ -46,11 +46,28 @@ def read_inputs(
     return Inputs(tuple(axes), channels_of, scalars, ranks), args
 
 
+def _given_axes(args: tuple[Any, ...], vector_axis: Any) -> list[int | None]:
+    """One axis for each input, as the user gave them."""
+    if not isinstance(vector_axis, (tuple, list)) or len(vector_axis) != len(args):
+        raise InputError(
+            f"vector_axis is {vector_axis!r}; give an axis, or a tuple with one (or None) for each of {len(args)} inputs"
+        )
+    axes: list[int | None] = []
+    for value, axis in zip(args, vector_axis, strict=True):
+        if axis is not None and not (
+            isinstance(axis, int) and isinstance(value, Tensor) and -value.dim() <= axis < value.dim()
+        ):
+            raise InputError(f"vector_axis={axis!r} is no axis of an input of shape {_shapes((value,))}")
+        axes.append(None if axis is None else axis % value.dim())
+    return axes
+
+
 def _find_axes(args: tuple[Any, ...], vector_axis: int | None, scalars: int) -> list[int | None]:
     axes: list[int | None] = []
+    clouds = len(args) > 1 and any(isinstance(value, Tensor) and value.dim() > 2 for value in args)  # then (B, C) is no cloud
     for value in args:
         found = None
-        if isinstance(value, Tensor) and value.dim() >= 2:
+        if isinstance(value, Tensor) and value.dim() >= (3 if clouds else 2):
             first = all(axis is None for axis in axes)
             if first and not value.is_floating_point() and len(args) == 1:
                 raise InputError(f"points have dtype {value.dtype}; floating point is needed: call .float() first")

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor, nn
 
-from reqnn.context import Context, RemovedBias, RemovedTransform, ScalarTensor
+from reqnn.context import Context, RemovedBias, RemovedTransform, ScalarTensor, companion
 from reqnn.errors import InputError
 from reqnn.rules.registry import RuleSet
 from reqnn.tensor import QuaternionTensor, from_real
@@ -34,21 +35,22 @@ class Inputs:
     scalars: int
     ranks: tuple[int, ...]
 
-    def quaternions(self, args: tuple[Any, ...], context: Context) -> tuple[Any, ...]:
-        """Inputs with their vectors as quaternions; sets the context's cloud and batch."""
-        out: list[Any] = []
-        for position, value in enumerate(args):
-            axis = self.axes[position] if position < len(self.axes) else None
-            if axis is None or not isinstance(value, Tensor):
-                real = isinstance(value, Tensor) and value.is_floating_point()
-                out.append(value.as_subclass(ScalarTensor) if real else value)
-                continue
-            check_points(value, axis, self.channels[position], self.ranks[position])
-            if context.points is None:
-                context.batch = value.shape[0] if value.dim() > 2 else None
-                context.points = _cloud(value, axis)
-            out.append(from_real(value, axis, context, self._scalars(position)))
-        return tuple(out)
+    def quaternions(self, values: dict[int, Any], context: Context) -> dict[int, Any]:
+        """Inputs, by position, with their vectors as quaternions; sets the context's cloud and batch."""
+        return {position: self._convert(position, values[position], context) for position in sorted(values)}
+
+    def _convert(self, position: int, value: Any, context: Context) -> Any:
+        axis = self.axes[position] if position < len(self.axes) else None
+        if axis is None:
+            real = isinstance(value, Tensor) and value.is_floating_point()
+            return companion(value, ScalarTensor) if real else value
+        if not isinstance(value, Tensor):
+            raise InputError(f"points are a {type(value).__name__}; a tensor is needed: use torch.as_tensor")
+        check_points(value, axis, self.channels[position], self.ranks[position])
+        if context.points is None:
+            context.batch = value.shape[0] if value.dim() > 2 else None
+            context.points = _cloud(value, axis)
+        return from_real(value, axis, context, self._scalars(position))
 
     def _scalars(self, position: int) -> int:
         first = next(i for i, axis in enumerate(self.axes) if axis is not None)
@@ -110,7 +112,12 @@ class RevisedModel(nn.Module):
 
     def run(self, context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The forward pass with quaternion outputs left as they are."""
-        return self.model(*self.inputs.quaternions(args, context), **kwargs)
+        names = list(inspect.signature(self.model.forward).parameters) if kwargs else []
+        places = {names.index(name): name for name in kwargs if name in names}
+        given = dict(enumerate(args)) | {place: kwargs[name] for place, name in places.items()}
+        values = self.inputs.quaternions(given, context)
+        named = {name: values[place] for place, name in places.items()}
+        return self.model(*(values[place] for place in range(len(args))), **{**kwargs, **named})
 
     def __getattr__(self, name: str) -> Any:
         try:

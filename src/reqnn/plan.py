@@ -59,6 +59,7 @@ class Plan:
         self.heads: list[str] = []
         self.vector_layers: dict[str, str] = {}
         self.visited: set[str] = set()
+        self.reshaped: list[str] = []
         self.index()
 
     def index(self) -> None:
@@ -153,11 +154,14 @@ class Plan:
         module, key, parameter = found
         axis = dim % weight.dim() if parameter is weight else _same_axis(parameter, weight, dim)
         new = parameter.detach().index_select(axis, torch.tensor(lay.starts(layout), device=parameter.device)).clone()
-        self.replace(module, key, nn.Parameter(new) if isinstance(parameter, nn.Parameter) else new)
+        if isinstance(parameter, nn.Parameter):
+            new = nn.Parameter(new, requires_grad=parameter.requires_grad)
+        self.replace(module, key, new)
         for width in ("in_channels", "in_features"):
             if hasattr(module, width):
                 setattr(module, width, new.shape[1])
         if parameter is not weight:
+            self.reshaped.append(self._full_name(module, key))
             raise Restart
         return self.model.get_parameter(self._full_name(module, key))
 
@@ -166,9 +170,19 @@ class Plan:
         old = module._parameters.get(key, module._buffers.get(key))
         assert old is not None
         self.resized[self._full_name(module, key)] = (tuple(old.shape), tuple(value.shape))
-        store: dict[str, Any] = module._parameters if key in module._parameters else module._buffers
-        store[key] = value
+        for owner in self.model.modules():  # a parameter may have several names
+            stores: tuple[dict[str, Any], ...] = (owner._parameters, owner._buffers)
+            for store in stores:
+                store.update({name: value for name, held in store.items() if held is old})
         self._owners[id(value)] = (module, key)
+
+    def narrow(self, module: nn.Module, channels: int) -> None:
+        """Make a layer of the real part as narrow as what arrives: a vector gives one number there, not three."""
+        weight = module._parameters.get("weight")
+        if weight is not None and channels < weight.shape[1]:
+            new = nn.Parameter(weight.detach()[:, :channels].clone(), requires_grad=weight.requires_grad)
+            self.replace(module, "weight", new)
+            setattr(module, "in_features" if isinstance(module, nn.Linear) else "in_channels", channels)
 
     def drop(self, bias: Tensor) -> bool:
         """Remove a bias parameter; False where the tensor is none."""
@@ -213,7 +227,7 @@ class Plan:
             return
         weight = module.weight
         self.vector_layers[name] = "linear" if isinstance(module, nn.Linear) else "convolution"
-        self.replace(module, "weight", nn.Parameter(weight.detach()[::3].clone()))
+        self.replace(module, "weight", nn.Parameter(weight.detach()[::3].clone(), requires_grad=weight.requires_grad))
         if isinstance(module, nn.Linear):
             module.out_features //= 3
         else:

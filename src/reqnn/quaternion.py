@@ -192,9 +192,7 @@ def _last_axis(x: Tensor, size: int, name: str) -> Tensor:
         given = f"a tensor of shape {tuple(x.shape)}" if isinstance(x, Tensor) else f"a {type(x).__name__}"
         kind = "a quaternion in the order (w, x, y, z)" if size == 4 else "a 3-vector"
         way = "use pure(v) for a 3-vector" if size == 4 else "use imaginary(q) for a quaternion"
-        raise InputError(
-            f"{name} is {given}; the last axis must be {kind}, of size {size}: {way}, or move that axis last."
-        )
+        raise InputError(f"{name} is {given}; the last axis must be {kind}, of size {size}: {way}, or move that axis last.")
     if not x.is_floating_point():
         raise InputError(f"{name} has dtype {x.dtype}; a floating one is needed: call {name}.float() first.")
     return x

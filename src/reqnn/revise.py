@@ -9,6 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn.parameter import UninitializedTensorMixin
 
 from reqnn.cloning import Workspace
 from reqnn.dry_run import HeadWanted, dry_run, example_for, set_submodule
@@ -67,6 +68,9 @@ def revise(
     """
     if init not in ("fresh", "copy"):
         raise InputError(f"init is '{init}'; it must be 'fresh' or 'copy'")
+    for name, function in (replace or {}).items():
+        if not callable(function):
+            raise InputError(f"replace: what stands for '{name}' is a {type(function).__name__}, not a function")
     model = _unwrap(model)
     inputs, args = read_inputs(points, vector_axis, scalars)
     names = dict(model.named_modules())
@@ -121,6 +125,10 @@ def _unwrap(model: nn.Module) -> nn.Module:
     """The network inside DataParallel, DistributedDataParallel or torch.compile, also where those sit inside."""
     if not isinstance(model, nn.Module):
         raise InputError(f"model is a {type(model).__name__}; revise takes an nn.Module")
+    if isinstance(model, RevisedModel):
+        raise InputError("the model is revised already; pass the original")
+    if any(isinstance(p, UninitializedTensorMixin) for p in (*model.parameters(), *model.buffers())):
+        raise InputError("the model has lazy layers that have never run; call it once on an example before revising it")
     if isinstance(model, torch.jit.ScriptModule):
         raise InputError("a TorchScript module has no Python code left to revise; pass the module it was made from")
     model = _inner(model)
@@ -219,7 +227,8 @@ def _initialise(twin: nn.Module, model: nn.Module, init: str) -> list[str]:
     """Fresh weights, or the original's where shapes allow; returns the names of the copied ones."""
     if init == "fresh":
         for module in twin.modules():
-            if callable(reset := getattr(module, "reset_parameters", None)):
+            reset = getattr(module, "reset_parameters", getattr(module, "_reset_parameters", None))
+            if callable(reset):
                 reset()
         return []
     original = dict(model.named_parameters())

@@ -274,7 +274,7 @@ class ParameterViews(nn.Module):
         self.conv, self.head = nn.Conv1d(3, width, 1), nn.Linear(width, classes)
 
     def forward(self, x):
-        return self.head(self.conv(x * self.gain.view(1, 3, 1)).relu().max(-1)[0])
+        return self.head(self.conv(x * self.gain.view(1, -1, 1)).relu().max(-1)[0])
 
 
 class Tied(nn.Module):

@@ -77,7 +77,7 @@ def draw_features(original: nn.Module, revised: nn.Module, clouds: Tensor, path:
             error = float((field[channel] - expected).norm() / expected.norm())
             caption = f"turned, error {error:.1f}" if error > 0.1 else f"turned, error {error:.0e}"
             panel.set_title("as it comes" if turn is turns[0] else caption, fontsize=10, color=colour)
-        panels[row][0].text(-1.1, 0, kind, rotation=90, va="center", ha="right", fontsize=13, fontweight="bold", color=colour)
+        panels[row][0].text(-1.2, 0, kind, rotation=90, va="center", ha="right", fontsize=13, fontweight="bold", color=colour)
     figure.suptitle(
         f"A feature of one layer ({LAYER} of a DGCNN) at the points of a digit, in four orientations\n"
         "Revised, it turns with the object: error ‖f(Rx) − R f(x)‖ / ‖f(x)‖.  In the original, three channels taken for a "
@@ -107,10 +107,9 @@ def _draw_field(panel: Any, xyz: Tensor, field: Tensor, at: Tensor, colour: str)
         headwidth=3.6,
         headlength=4,
         headaxislength=3.6,
-        clip_on=False,
     )
-    panel.set_xlim(-1.05, 1.05)
-    panel.set_ylim(-1.05, 1.05)
+    panel.set_xlim(-1.15, 1.15)
+    panel.set_ylim(-1.15, 1.15)
     panel.set_aspect("equal")
     panel.set_axis_off()
 

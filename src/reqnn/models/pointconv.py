@@ -143,16 +143,12 @@ class PointConv(nn.Module):
         super().__init__()
         self.npoint, self.nsample = npoint, nsample
         self.min_points = max(*npoint, nsample[0])
-        mlp1, mlp2, mlp3 = (
-            [scaled(c, width) for c in mlp] for mlp in ((64, 64, 128), (128, 128, 256), (256, 512, 1024))
-        )
+        mlp1, mlp2, mlp3 = ([scaled(c, width) for c in mlp] for mlp in ((64, 64, 128), (128, 128, 256), (256, 512, 1024)))
         in1 = 6 if absolute_xyz else 3
         self.sa1 = PointConvSetAbstraction(
             npoint[0], nsample[0], bandwidth[0], in1, mlp1, absolute_xyz, weight_bias=weight_bias
         )
-        self.sa2 = PointConvSetAbstraction(
-            npoint[1], nsample[1], bandwidth[1], 3 + mlp1[-1], mlp2, weight_bias=weight_bias
-        )
+        self.sa2 = PointConvSetAbstraction(npoint[1], nsample[1], bandwidth[1], 3 + mlp1[-1], mlp2, weight_bias=weight_bias)
         self.sa3 = PointConvSetAbstraction(None, None, bandwidth[2], 3 + mlp2[-1], mlp3, weight_bias=weight_bias)
         self.head = ClassificationHead(mlp3[-1], num_classes, width, dropout)
         if dead_parameters:

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from reqnn.context import RemovedTransform
+from reqnn.context import RemovedTransform, companion
 from reqnn.tensor import QuaternionTensor
 
 
@@ -31,7 +31,7 @@ class Removed(nn.Module):
         eye = torch.eye(self.size, dtype=like.dtype, device=like.device)
         if self.batched:
             eye = eye.expand(x.shape[0], -1, -1)
-        return eye.as_subclass(RemovedTransform)
+        return companion(eye, RemovedTransform)
 
     def extra_repr(self) -> str:
         """The size of the transform."""

@@ -84,7 +84,7 @@ class Table:
         shown = RichTable(title=self.title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
         for position, column in enumerate(self.columns):
             widest = max((len(str(row[position])) for row in self.rows), default=1)  # numbers are never cut, heads may wrap
-            shown.add_column(column, justify="right" if position else "left", overflow="fold", min_width=widest)
+            shown.add_column(column, justify="right" if position else "left", overflow="fold", min_width=min(widest, 10))
         for row in self.rows:
             shown.add_row(*(Text(str(cell), style="bold red" if cell.differs else "") for cell in row))
         console = console or Console()

@@ -40,9 +40,7 @@ def check_cloud(x: Any, name: str, dimension: int | None = 3) -> Tensor:
         x = x.float()  # the values are kept; only the search runs at a precision at which distances are of use
     if values_readable(x) and not bool(torch.isfinite(x).all()):
         bad = int((~torch.isfinite(x)).any(-1).sum())
-        raise InputError(
-            f"{name} holds NaN or infinity in {bad} points; finite ones are needed: filter them out first."
-        )
+        raise InputError(f"{name} holds NaN or infinity in {bad} points; finite ones are needed: filter them out first.")
     return x
 
 
@@ -64,9 +62,7 @@ def check_count(count: Any, points: int, name: str) -> int:
     if isinstance(count, bool) or not isinstance(count, (int, torch.SymInt)):
         raise InputError(f"{name} is {count!r}; a whole number is needed: use int({name}).")
     if count < 1 or count > points:
-        raise InputError(
-            f"{name} = {count} of {points} points; 1 ≤ {name} ≤ {points} is needed: lower {name} or add points."
-        )
+        raise InputError(f"{name} = {count} of {points} points; 1 ≤ {name} ≤ {points} is needed: lower {name} or add points.")
     return int(count)
 
 

@@ -12,7 +12,6 @@ from reqnn.points.knn import nearest
 from reqnn.points.ties import tie_tolerance
 
 
-@torch.no_grad()
 def ball_query(xyz: Any, centers: Any, radius: float, k: int) -> Tensor:
     """Indices of the k nearest points within `radius` of each center, where the original takes the first k in storage.
 
@@ -21,8 +20,8 @@ def ball_query(xyz: Any, centers: Any, radius: float, k: int) -> Tensor:
 
     Shapes: xyz (B, N, 3), centers (B, M, 3) -> (B, M, k) int64, nearest first. Paper: section 3.4.
     """
-    xyz = check_cloud(xyz, "xyz")
-    centers = check_query(xyz, centers, "centers")
+    xyz = check_cloud(xyz, "xyz").detach()
+    centers = check_query(xyz, centers, "centers").detach()
     radius = check_length(radius, "radius")
     index, distance = nearest(xyz, centers, check_count(k, xyz.shape[1], "k"))
     outside = distance > radius + tie_tolerance(xyz)[:, None, None]

@@ -11,7 +11,6 @@ from reqnn.points._coordinates import check_cloud, check_count
 from reqnn.points.ties import centered, invariant_rank, tie_tolerance
 
 
-@torch.no_grad()
 def farthest_point_sample(xyz: Any, n: int) -> Tensor:
     """Indices of n points, each the farthest from those before it, where the centroid c is the first.
 

@@ -13,7 +13,6 @@ from reqnn.points.ties import invariant_order, invariant_rank, tie_tolerance, ti
 MARGIN = 8  # how far beyond the k-th neighbour a tied run may reach before the whole row is sorted
 
 
-@torch.no_grad()
 def knn(xyz: Any, query: Any, k: int) -> Tensor:
     """Indices of the k points of `xyz` nearest to each query, nearest first; tied distances in the invariant order.
 
@@ -21,19 +20,18 @@ def knn(xyz: Any, query: Any, k: int) -> Tensor:
 
     Shapes: xyz (B, N, D), query (B, M, D) -> (B, M, k) int64. Paper: section 3.4.
     """
-    xyz = check_cloud(xyz, "xyz", dimension=None)
-    query = check_query(xyz, query, "query", dimension=None)
+    xyz = check_cloud(xyz, "xyz", dimension=None).detach()
+    query = check_query(xyz, query, "query", dimension=None).detach()
     return nearest(xyz, query, check_count(k, xyz.shape[1], "k"))[0]
 
 
-@torch.no_grad()
 def count_ties(xyz: Any, query: Any, k: int) -> Tensor:
     """Count the queries whose set of k neighbours the tie breaks leave open: a symmetry, not duplicate points.
 
     Shapes: xyz (B, N, D), query (B, M, D) -> (B,) int64.
     """
-    xyz = check_cloud(xyz, "xyz", dimension=None)
-    query = check_query(xyz, query, "query", dimension=None)
+    xyz = check_cloud(xyz, "xyz", dimension=None).detach()
+    query = check_query(xyz, query, "query", dimension=None).detach()
     points = xyz.shape[1]
     k = check_count(k, points, "k")
     if k == points:
@@ -72,4 +70,4 @@ def _first(distance: Tensor, order: Tensor, tolerance: Tensor, k: int, width: in
 
 def _distances(a: Tensor, b: Tensor) -> Tensor:
     # by differences: x² - 2xy + y² loses half the digits of a small distance
-    return torch.cdist(a.detach(), b.detach(), compute_mode="donot_use_mm_for_euclid_dist")
+    return torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist")

@@ -59,7 +59,6 @@ class _Axes(NamedTuple):
     turned: Tensor  # (B,), whether one sign goes against its skewness
 
 
-@torch.no_grad()
 def _axes(xyz: Tensor) -> _Axes:
     thin = EPS_PER_TIE * torch.finfo(xyz.dtype).eps
     x = centered(xyz.detach().double())  # 3×3 problems are small: solve them to the last digit of the input

@@ -41,7 +41,6 @@ def tied_runs(ascending: Tensor, tolerance: Tensor | float) -> Tensor:
     return starts.cumsum(-1)
 
 
-@torch.no_grad()
 def invariant_rank(xyz: Tensor) -> Tensor:
     """Dense rank of the points, equal where the invariants cannot tell them apart: (B, N, D) -> (B, N) int64."""
     tolerance = EPS_PER_TIE * torch.finfo(xyz.dtype).eps
@@ -51,7 +50,6 @@ def invariant_rank(xyz: Tensor) -> Tensor:
     return rank
 
 
-@torch.no_grad()
 def invariant_order(xyz: Tensor) -> Tensor:
     """Place of every point in the order by rank, all different: (B, N, D) -> (B, N) int64 with values 0 … N-1."""
     return invariant_rank(xyz).argsort(dim=1, stable=True).argsort(1)

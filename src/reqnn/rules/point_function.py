@@ -91,7 +91,8 @@ class PointFunction:
 
     def _agrees(self, ours: Tensor, args: tuple, kwargs: dict) -> bool:
         """Whether the original, run on the same arguments, gives a result of the same kind."""
-        assert self.known is not None and self.known.fits is not None
+        assert self.known is not None
+        assert self.known.fits is not None
         try:
             theirs = self.original(*args, **kwargs)
         except Exception:

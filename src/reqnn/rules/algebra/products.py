@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from reqnn import layout as lay
 from reqnn.context import RemovedTransform
 from reqnn.errors import NoRuleError
 from reqnn.rules.algebra.arithmetic import inner
@@ -22,8 +23,8 @@ def rule(*names: str, extension: bool = False) -> Any:
 @rule("matmul", "bmm", "mm", "mv")
 def matmul(a: Any, b: Any, **named: Any) -> Any:
     """Σ_c a_nc·b_cm: Q·real and real·Q are Q, Q·Q is Σ_c ⟨a_nc, b_cm⟩, real and invariant."""
-    for x, other in ((a, b), (b, a)):
-        if isinstance(other, RemovedTransform):
+    for x, other, along, dim in ((a, b, -1, -2), (b, a, -2, -1)):
+        if isinstance(other, RemovedTransform) or _traced_transform(x, along, other, dim):
             return x
     if a.dim() == 1 and b.dim() == 1:
         return torch.einsum("c,c->", a, b)
@@ -49,6 +50,13 @@ def matmul(a: Any, b: Any, **named: Any) -> Any:
 def rmatmul(a: Any, b: Any) -> Any:
     """The reflected operator."""
     return matmul(b, a)
+
+
+def _traced_transform(x: Any, along: int, other: Any, dim: int) -> bool:
+    """While a graph is traced removed transforms are not marked; what still has 3 rows for each vector is one."""
+    if not torch.compiler.is_compiling() or not isinstance(x, Q) or x.rank < 2 or not x.holds_vectors(along):
+        return False
+    return not isinstance(other, Q) and bool(other.shape[dim] == lay.width(x.vectors))
 
 
 def _contracted(weight: Tensor, dim: int, x: Q, along: int) -> Tensor:

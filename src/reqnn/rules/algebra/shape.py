@@ -212,9 +212,14 @@ def vstack(tensors: Sequence[Tensor]) -> Q:
     return cat([x.unsqueeze(0) if x.dim() == 1 else x for x in tensors], 0)
 
 
+def _traced_scalar(x: Tensor) -> bool:
+    """While a graph is traced scalars are not marked; the dry run has shown that a real tensor here is one."""
+    return torch.compiler.is_compiling() and not isinstance(x, Q)
+
+
 def _quaternion_part(x: Tensor, what: str, at: int, beside: Q) -> Q:
     """An operand as quaternions: numbers from real inputs become scalars along the axis (an extension of the paper)."""
-    if isinstance(x, ScalarTensor) and not beside.context.strict:
+    if (isinstance(x, ScalarTensor) or _traced_scalar(x)) and not beside.context.strict:
         plain = x.as_subclass(Tensor)
         return beside.like(torch.cat([plain[None], plain.new_zeros(3, *plain.shape)]), at, "s" * plain.shape[at])
     if not isinstance(x, Q):

@@ -25,8 +25,6 @@ def _adapt(arguments: dict[str, Any]) -> Tensor | None:
     names = list(clouds)
     centres = next((n for n in names if any(w in n for w in ("new", "cent", "query", "node", "key"))), names[1])
     cloud = next(name for name in names if name != centres)
-    if int(count[0]) > clouds[cloud].shape[1]:
-        return None
     return points.ball_query(clouds[cloud], clouds[centres], radius[0], int(count[0]))
 
 

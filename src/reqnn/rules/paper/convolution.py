@@ -62,6 +62,8 @@ def gated(x: Q, layer: Callable[[Tensor], Tensor], channels: int) -> Q:
     if x.components.shape[0] == 3:
         out = x.like(layer(x.components))
     else:
+        if x.context.strict:
+            raise NoRuleError("scalars beside vectors go beyond the paper, and strict=True refuses that")
         out = x.like(layer(x.components[1:]) * (1 + layer(x.components[:1])))
     out.channel_axis = channels
     return out

@@ -22,15 +22,13 @@ def _adapt(arguments: dict[str, Any]) -> Tensor | None:
         if not isinstance(x, QuaternionTensor) or x.rank != 3:
             return None
         x = x.transpose(1, 2) if _channels_first(tensors[0][0], x) else x
-        return points.knn(x, x, counts[0]) if counts[0] <= x.shape[1] else None
+        return points.knn(x, x, counts[0])
     clouds = {name: points_last(x) for name, x in tensors}
     if any(x is None for x in clouds.values()):
         return None
     names = list(clouds)
     query = next((n for n in names if any(w in n for w in ("new", "cent", "query", "tgt", "dst"))), names[1])
     cloud = next(name for name in names if name != query)
-    if counts[0] > clouds[cloud].shape[1]:
-        return None
     return points.knn(clouds[cloud], clouds[query], counts[0])
 
 
