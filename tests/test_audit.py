@@ -8,12 +8,12 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from reqnn.audit import audit
-from reqnn.audit.clouds import cube_rotations
+from reqnn.auditing import audit
+from reqnn.auditing.clouds import cube_rotations
 from reqnn.errors import InputError
 from reqnn.models import create_model, list_models
 from reqnn.models.registry import model_entry
-from reqnn.revise import revise
+from reqnn.revision import revise
 from surfaces import points_in_balls, surfaces
 
 QUICK = {"rotations": 3, "permutations": 2}

@@ -7,10 +7,10 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from reqnn.audit import audit
+from reqnn.auditing import audit
 from reqnn.models import create_model, grouping
 from reqnn.models.pointnet2 import PointNet2
-from reqnn.revise import revise
+from reqnn.revision import revise
 from surfaces import surfaces
 
 SET_ABSTRACTION = {"npoint": (24, 8), "radius": (0.8, 1.0), "nsample": (6, 6)}

@@ -301,7 +301,6 @@ def test_lazy_modules_that_have_never_run():
     "transformer_encoder",
     "group_norms",
     "colours",
-    faults={"colours": "strict=True takes scalars=, whose gates go beyond the paper"},
 )
 def test_strict_refuses_what_goes_beyond_the_paper(case):
     with pytest.raises(NoRuleError, match="strict=True refuses"):

@@ -17,12 +17,12 @@ _HOMES = {
     "NoRuleError": "reqnn.errors",
     "QuaternionTensor": "reqnn.tensor",
     "RevisedModel": "reqnn.module",
-    "audit": "reqnn.audit",
+    "audit": "reqnn.auditing",
     "create_model": "reqnn.models",
     "get_rules": "reqnn.rules",
     "list_models": "reqnn.models",
     "module_rule": "reqnn.rules",
-    "revise": "reqnn.revise",
+    "revise": "reqnn.revision",
     "rule": "reqnn.rules",
 }
 _NAMESPACES = ("data", "models", "nn", "paper", "points", "quaternion", "rules")
@@ -50,11 +50,11 @@ __all__ = [
 
 if TYPE_CHECKING:
     from reqnn import data, models, nn, paper, points, quaternion, rules
-    from reqnn.audit import audit
+    from reqnn.auditing import audit
     from reqnn.errors import InputError, NoRuleError
     from reqnn.models import create_model, list_models
     from reqnn.module import RevisedModel
-    from reqnn.revise import revise
+    from reqnn.revision import revise
     from reqnn.rules import get_rules, module_rule, rule
     from reqnn.tensor import QuaternionTensor
 

@@ -52,8 +52,8 @@ def _until_settled(net: RevisedModel, plan: Plan, args: tuple[Any, ...], settle:
         except RuntimeError as error:
             if plan.reshaped and not isinstance(error, NoRuleError):
                 raise NoRuleError(
-                    f"the parameter {plan.reshaped[-1]} multiplies coordinates and was re-sized, but the code reshapes it to sizes "
-                    f"written out by hand ({error})",
+                    f"the parameter {plan.reshaped[-1]} multiplies coordinates and was re-sized, but the code reshapes it "
+                    f"to sizes written out by hand ({error})",
                     "a reshaped parameter",
                 ) from error
             raise

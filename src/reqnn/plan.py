@@ -65,11 +65,11 @@ class Plan:
     def index(self) -> None:
         """Find every module and parameter by identity."""
         self.names = {id(module): name for name, module in self.model.named_modules()}
-        self._owners: dict[int, tuple[nn.Module, str]] = {}
+        self._owners: dict[int, tuple[Tensor, nn.Module, str]] = {}  # holds the tensors, so that no id is used again
         for module in self.model.modules():
             for key, value in (*module._parameters.items(), *module._buffers.items()):
                 if value is not None:
-                    self._owners[id(value)] = (module, key)
+                    self._owners[id(value)] = (value, module, key)
 
     def begin(self) -> None:
         """Start a pass."""
@@ -136,8 +136,9 @@ class Plan:
             return None
         for candidate in (value, value._base):
             if candidate is not None and id(candidate) in self._owners:
-                module, key = self._owners[id(candidate)]
-                return module, key, candidate
+                tensor, module, key = self._owners[id(candidate)]
+                if tensor is candidate:
+                    return module, key, candidate
         return None
 
     def _full_name(self, module: nn.Module, key: str) -> str:
@@ -169,12 +170,13 @@ class Plan:
         """Put another tensor in a parameter's place."""
         old = module._parameters.get(key, module._buffers.get(key))
         assert old is not None
-        self.resized[self._full_name(module, key)] = (tuple(old.shape), tuple(value.shape))
+        names = [name for name, held in (*self.model.named_parameters(), *self.model.named_buffers()) if held is old]
+        self.resized[names[0]] = (self.resized.get(names[0], (tuple(old.shape),))[0], tuple(value.shape))
         for owner in self.model.modules():  # a parameter may have several names
             stores: tuple[dict[str, Any], ...] = (owner._parameters, owner._buffers)
             for store in stores:
                 store.update({name: value for name, held in store.items() if held is old})
-        self._owners[id(value)] = (module, key)
+        self._owners[id(value)] = (value, module, key)
 
     def narrow(self, module: nn.Module, channels: int) -> None:
         """Make a layer of the real part as narrow as what arrives: a vector gives one number there, not three."""

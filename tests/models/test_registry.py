@@ -15,16 +15,16 @@ NAMES = ["dgcnn", "pointconv", "pointnet", "pointnet2", "pointnet2_msg", "pointn
 
 @pytest.fixture
 def calls(monkeypatch):
-    """Record the calls of a stand-in for `reqnn.revise.revise`, which returns the model as it is."""
+    """Record the calls of a stand-in for `reqnn.revision.revise`, which returns the model as it is."""
     recorded = []
 
     def revise(model, points, **recipe):
         recorded.append((model, points, recipe))
         return model
 
-    module = types.ModuleType("reqnn.revise")
+    module = types.ModuleType("reqnn.revision")
     module.revise = revise
-    monkeypatch.setitem(sys.modules, "reqnn.revise", module)
+    monkeypatch.setitem(sys.modules, "reqnn.revision", module)
     return recorded
 
 

@@ -11,7 +11,7 @@ from reqnn.commands.base import NOT_OK, OK, Command, busy, console
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from reqnn.audit import AuditReport
+    from reqnn.auditing import AuditReport
     from reqnn.paper.table import Table
 
 POINTS, PICTURED = 128, 512
@@ -75,7 +75,7 @@ class Demo(Command):
 
 
 def _measure(net: nn.Module, clouds: Tensor) -> tuple[AuditReport, dict[str, Any]]:
-    from reqnn.audit import audit
+    from reqnn.auditing import audit
     from reqnn.paper.flops import count_operations, parameters
 
     report = audit(net, clouds, rotations=ROTATIONS, permutations=PERMUTATIONS, vector_axis=-1)

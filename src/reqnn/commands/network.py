@@ -14,7 +14,7 @@ from reqnn.errors import InputError
 if TYPE_CHECKING:
     from torch import nn
 
-    from reqnn.audit import AuditReport
+    from reqnn.auditing import AuditReport
     from reqnn.module import RevisedModel
 
 
@@ -100,7 +100,7 @@ class NetworkCommand(Command):
 
     def revised(self, model: nn.Module, points: Any) -> RevisedModel:
         """The network revised by the options given, or, for a registered model, by what is registered with it."""
-        from reqnn.revise import revise
+        from reqnn.revision import revise
 
         given: dict[str, Any] = {"to_real": self.to_real or None, "coordinates": self.coordinates, "remove": self.remove}
         if self.model is not None:
@@ -122,7 +122,7 @@ class NetworkCommand(Command):
         """The audit of a network with these options."""
         import torch
 
-        from reqnn.audit import audit
+        from reqnn.auditing import audit
 
         return audit(
             net,

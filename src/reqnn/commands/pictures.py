@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from reqnn import points, quaternion
-from reqnn.audit import AuditReport
+from reqnn.auditing import AuditReport
 from reqnn.tensor import QuaternionTensor
 
 ORIGINAL, REVISED, FAINT = "#c44e52", "#2a6fb0", "#6b7280"

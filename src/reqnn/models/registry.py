@@ -100,7 +100,7 @@ def create_model(
     if not equivariant:
         return model
 
-    from ..revise import revise
+    from ..revision import revise
 
     return revise(model, example_points(model) if points is None else points, init=init, **entry.recipe)
 

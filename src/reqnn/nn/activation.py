@@ -27,6 +27,8 @@ class QuaternionReLU(nn.Module):
         """Shrink quaternions shorter than c."""
         from reqnn.rules.paper.relu import quaternion_relu
 
+        if x.context.plan is not None:
+            x.context.plan.met("ReLU", "relu", "quaternion")
         return quaternion_relu(x, self.c)
 
     def extra_repr(self) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor, nn
 
+from reqnn.errors import NoRuleError
 from reqnn.tensor import QuaternionTensor
 
 
@@ -63,6 +64,10 @@ class QuaternionBatchNorm(nn.Module):
 
     def forward(self, x: QuaternionTensor) -> QuaternionTensor:
         """Normalise each channel by its root mean squared norm."""
+        if not isinstance(x, QuaternionTensor):
+            raise NoRuleError("a quaternion batch-norm is given real features: the layer is used in both parts of the network")
+        if x.context.plan is not None:
+            x.context.plan.met("Batch-normalization", "batch_norm", "quaternion")
         momentum = self.momentum if self.momentum is not None else 0.0
         if self.training and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)

@@ -138,3 +138,20 @@ def fill_(x: Q, value: Any) -> Q:
     if value != 0:
         raise NoRuleError("fill_ with a number other than 0 writes a fixed direction")
     return x.become(x.same(torch.zeros_like(x.components)), linear=True)
+
+
+@_ask("register_hook")
+def register_hook(x: Q, hook: Any) -> Any:
+    """A hook on the gradient, which is a quaternion tensor too."""
+
+    def on_components(gradient: Tensor) -> Tensor | None:
+        changed = hook(x.same(gradient))
+        return changed.components if isinstance(changed, Q) else None
+
+    return x.components.register_hook(on_components)
+
+
+@_ask("retain_grad")
+def retain_grad(x: Q) -> None:
+    """Keep the gradient of the components."""
+    x.components.retain_grad()

@@ -220,7 +220,7 @@ def _traced_scalar(x: Tensor) -> bool:
 def _quaternion_part(x: Tensor, what: str, at: int, beside: Q) -> Q:
     """An operand as quaternions: numbers from real inputs become scalars along the axis (an extension of the paper)."""
     if (isinstance(x, ScalarTensor) or _traced_scalar(x)) and not beside.context.strict:
-        plain = x.as_subclass(Tensor)
+        plain = x.as_subclass(Tensor) if isinstance(x, ScalarTensor) else x
         return beside.like(torch.cat([plain[None], plain.new_zeros(3, *plain.shape)]), at, "s" * plain.shape[at])
     if not isinstance(x, Q):
         raise NoRuleError(

@@ -9,7 +9,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn.parameter import UninitializedTensorMixin
+from torch.nn.parameter import is_lazy
 
 from reqnn.cloning import Workspace
 from reqnn.dry_run import HeadWanted, dry_run, example_for, set_submodule
@@ -70,7 +70,7 @@ def revise(
         raise InputError(f"init is '{init}'; it must be 'fresh' or 'copy'")
     for name, function in (replace or {}).items():
         if not callable(function):
-            raise InputError(f"replace: what stands for '{name}' is a {type(function).__name__}, not a function")
+            raise InputError(f"replace: what stands for '{name}' is a {type(function).__name__}, which is not callable")
     model = _unwrap(model)
     inputs, args = read_inputs(points, vector_axis, scalars)
     names = dict(model.named_modules())
@@ -113,8 +113,8 @@ def revise(
         to_real=list(dict.fromkeys([*to_real_names, *plan.heads, *found])),
         resized=plan.resized,
         dropped=plan.dropped,
-        replaced=[f.__name__ for f in workspace.functions.values() if f.ours or f.replacement is not None],
-        kept=[f.__name__ for f in workspace.functions.values() if f.ours is False],
+        replaced=list(dict.fromkeys(f.__name__ for f in workspace.functions.values() if f.ours or f.replacement is not None)),
+        kept=list(dict.fromkeys(f.__name__ for f in workspace.functions.values() if f.ours is False)),
         copied=copied,
         notes=_notes(plan, found),
     )
@@ -127,7 +127,7 @@ def _unwrap(model: nn.Module) -> nn.Module:
         raise InputError(f"model is a {type(model).__name__}; revise takes an nn.Module")
     if isinstance(model, RevisedModel):
         raise InputError("the model is revised already; pass the original")
-    if any(isinstance(p, UninitializedTensorMixin) for p in (*model.parameters(), *model.buffers())):
+    if any(is_lazy(p) for p in (*model.parameters(), *model.buffers())):
         raise InputError("the model has lazy layers that have never run; call it once on an example before revising it")
     if isinstance(model, torch.jit.ScriptModule):
         raise InputError("a TorchScript module has no Python code left to revise; pass the module it was made from")

@@ -11,10 +11,10 @@ from torch import nn
 
 import reqnn
 from reqnn import quaternion
-from reqnn.audit.clouds import Clouds, cube_rotations, random_turns, read_clouds
-from reqnn.audit.layers import Layer, merged_rows
-from reqnn.audit.network import Audited
-from reqnn.audit.report import AuditReport
+from reqnn.auditing.clouds import Clouds, cube_rotations, random_turns, read_clouds
+from reqnn.auditing.layers import Layer, merged_rows
+from reqnn.auditing.network import Audited
+from reqnn.auditing.report import AuditReport
 from reqnn.errors import InputError, NoRuleError
 
 _TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}

@@ -8,8 +8,8 @@ from typing import Any
 
 from torch import Tensor
 
-from reqnn.audit.clouds import Clouds, Orders
-from reqnn.audit.compare import (
+from reqnn.auditing.clouds import Clouds, Orders
+from reqnn.auditing.compare import (
     Property,
     Value,
     block_of,
@@ -20,8 +20,8 @@ from reqnn.audit.compare import (
     ways_to_reorder,
     ways_to_rotate,
 )
-from reqnn.audit.network import OUTPUT
-from reqnn.audit.report import AuditRow
+from reqnn.auditing.network import OUTPUT
+from reqnn.auditing.report import AuditRow
 
 
 class Layer:

@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reqnn.audit.clouds import Orders
+from reqnn.auditing.clouds import Orders
 from reqnn.tensor import QuaternionTensor
 
 _MOST_AXES = 3  # of points, in one layer's output

@@ -4,7 +4,7 @@ report = audit(net, points)     # any nn.Module, revised or not
 report.ok, report.first_rotation_failure, print(report)
 """
 
-from reqnn.audit.passes import audit
-from reqnn.audit.report import AuditReport, AuditRow
+from reqnn.auditing.passes import audit
+from reqnn.auditing.report import AuditReport, AuditRow
 
 __all__ = ["AuditReport", "AuditRow", "audit"]
