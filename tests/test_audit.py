@@ -118,7 +118,7 @@ def test_the_network_and_the_random_state_are_left_alone():
 
 def test_orders_of_layers():
     rows = {row.name: row for row in audit(small("dgcnn", equivariant=True), surfaces(points=64), **QUICK).rows}
-    assert rows["conv1.0"].order == rows["conv6.0"].order == "permuted"
+    assert rows["conv1"].order == rows["conv6.0"].order == "permuted"
     assert rows["head.fc1"].order == rows["(output)"].order == "unchanged"
     assert (rows["conv5.0"].kind, rows["conv6.0"].kind) == ("quaternion", "real")
 

@@ -11,6 +11,7 @@ from reqnn.auditing import audit
 from reqnn.models import create_model, grouping
 from reqnn.models.pointnet2 import PointNet2
 from reqnn.revision import revise
+from reqnn.rules import get_rules
 from surfaces import surfaces
 
 SET_ABSTRACTION = {"npoint": (24, 8), "radius": (0.8, 1.0), "nsample": (6, 6)}
@@ -32,7 +33,8 @@ def points():
 @pytest.fixture
 def net():
     torch.manual_seed(0)
-    return create_model("dgcnn", equivariant=True, num_classes=10, width=0.125, k=6)
+    rules = get_rules("paper").with_options(fused=False)  # every layer by itself, so that one can be broken
+    return create_model("dgcnn", equivariant=True, num_classes=10, width=0.125, k=6, rules=rules)
 
 
 def check(net, points, **options):

@@ -85,16 +85,19 @@ def _watch(net: RevisedModel, plan: Plan) -> list[Any]:
             handles.append(module.register_forward_pre_hook(_real_leaf_watcher(plan, name)))
         build = net.rules.find_module(type(module))
         if build is not None and name:
-            handles.append(module.register_forward_pre_hook(_swapper(net, name, build)))
+            handles.append(module.register_forward_pre_hook(_swapper(net, plan, name, build)))
     return handles
 
 
-def _swapper(net: RevisedModel, name: str, build: Callable[..., nn.Module]) -> Callable[..., None]:
+def _swapper(net: RevisedModel, plan: Plan, name: str, build: Callable[..., nn.Module]) -> Callable[..., None]:
     def swap(module: nn.Module, args: tuple[Any, ...]) -> None:
         operands = list(quaternions(args))
         if operands:
-            set_submodule(net.model, name, build(module, operands[0]))
-            raise Restart
+            replacement = build(module, operands[0])
+            if replacement is not None:
+                set_submodule(net.model, name, replacement)
+                plan.visited |= {f"{name}.{inner}" if inner else name for inner, _ in replacement.named_modules()}
+                raise Restart
 
     return swap
 

@@ -88,6 +88,8 @@ def test_equivariant_passes_the_recipe_on(calls):
     assert points.shape == (2, 41, 3)
     assert recipe == {
         "init": "copy",
+        "rules": "paper",
+        "vector_axis": -1,
         "to_real": "head.fc1",
         "coordinates": ("sa1.weightnet", "sa2.weightnet", "sa3.weightnet"),
     }

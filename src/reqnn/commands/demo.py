@@ -44,6 +44,7 @@ class Demo(Command):
         from reqnn.commands.pictures import draw_errors, draw_features
         from reqnn.data import digits
         from reqnn.models import create_model
+        from reqnn.rules import get_rules
 
         screen, folder = console(), Path(self.out)
         clouds, labels = digits("test", POINTS, limit=4)
@@ -51,6 +52,7 @@ class Demo(Command):
         screen.print(f"Clouds: handwritten digits {names}, {POINTS} points each.", highlight=False)
         torch.manual_seed(0)
         torch.set_num_threads(1)  # tensors this small cost more to share out than to compute
+        every_layer = get_rules("paper").with_options(fused=False)  # each layer is audited and counted by itself
         reports: dict[str, dict[str, AuditReport]] = {}
         records: list[dict[str, Any]] = []
         networks: dict[str, nn.Module] = {}
@@ -58,7 +60,8 @@ class Demo(Command):
             reports[title] = {}
             for kind in ("original", "REQNN"):
                 with busy(f"{title}, {kind}: auditing every layer"):
-                    net = create_model(name, equivariant=kind == "REQNN", num_classes=10, points=clouds, **options)
+                    equivariant = kind == "REQNN"
+                    net = create_model(name, equivariant, num_classes=10, points=clouds, rules=every_layer, **options)
                     report, record = _measure(net, clouds)
                 reports[title][kind], networks[f"{title} {kind}"] = report, net
                 records.append({"network": title, "kind": kind, **record})

@@ -2,13 +2,49 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 import torch.nn as nn
+
+from reqnn.nn.batch_norm import turn_into_batch_norm
+from reqnn.nn.edge_conv import QuaternionEdgeConv
+from reqnn.rules import get_rules
+from reqnn.tensor import QuaternionTensor
 
 from .arguments import check_points, scaled
 from .grouping import get_graph_feature
 from .head import ClassificationHead
 from .registry import register
+
+
+class EdgeConv(nn.Sequential):
+    """max_j LeakyReLU(BN(W·[f_j − f_i, f_i])) over the k nearest neighbours in feature space.
+
+    Shapes: (B, C, N) → (B, O, N). Wang et al., section 3.1. Bias-free 1×1 convolution W with 2C input channels.
+    """
+
+    def __init__(self, in_channels: int, norm: nn.BatchNorm2d, k: int) -> None:
+        convolution = nn.Conv2d(2 * in_channels, norm.num_features, 1, bias=False)
+        super().__init__(convolution, norm, nn.LeakyReLU(0.2))
+        self.k = k
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        """Edge features, the layer on them, the maximum over neighbours."""
+        return super().forward(get_graph_feature(x, self.k)).max(dim=-1)[0]
+
+
+@get_rules("paper").module(EdgeConv)
+def fuse(block: EdgeConv, x: QuaternionTensor) -> QuaternionEdgeConv | None:
+    """The fused quaternion block, where its algebra holds: vectors only, and a constant c in the ReLU rule."""
+    rules, plan = x.context.rules, x.context.plan
+    if not rules.option("fused") or rules.option("c") == "mean" or x.components.shape[0] != 3 or plan is None:
+        return None
+    convolution: Any = block[0]
+    norm: Any = block[1]
+    x.context.fit(convolution.weight, 1, 2 * x.layout_on(1))
+    turn_into_batch_norm(norm, convolution.out_channels)
+    return QuaternionEdgeConv(convolution, norm, block[2], block.k)
 
 
 @register("dgcnn", to_real="conv6")
@@ -43,10 +79,8 @@ class DGCNN(nn.Module):
         self.bn1, self.bn2 = nn.BatchNorm2d(c1), nn.BatchNorm2d(c2)
         self.bn3, self.bn4 = nn.BatchNorm2d(c3), nn.BatchNorm2d(c4)
         self.bn5 = nn.BatchNorm1d(emb)
-        self.conv1 = nn.Sequential(nn.Conv2d(2 * 3, c1, 1, bias=False), self.bn1, nn.LeakyReLU(0.2))
-        self.conv2 = nn.Sequential(nn.Conv2d(2 * c1, c2, 1, bias=False), self.bn2, nn.LeakyReLU(0.2))
-        self.conv3 = nn.Sequential(nn.Conv2d(2 * c2, c3, 1, bias=False), self.bn3, nn.LeakyReLU(0.2))
-        self.conv4 = nn.Sequential(nn.Conv2d(2 * c3, c4, 1, bias=False), self.bn4, nn.LeakyReLU(0.2))
+        self.conv1, self.conv2 = EdgeConv(3, self.bn1, k), EdgeConv(c1, self.bn2, k)
+        self.conv3, self.conv4 = EdgeConv(c2, self.bn3, k), EdgeConv(c3, self.bn4, k)
         self.conv5 = nn.Sequential(nn.Conv1d(c1 + c2 + c3 + c4, emb, 1, bias=False), self.bn5, nn.LeakyReLU(0.2))
         self.conv6: nn.Module = nn.Identity()
         if extra_conv:
@@ -58,10 +92,10 @@ class DGCNN(nn.Module):
         """Logits (B, num_classes) of clouds (B, N, 3)."""
         check_points(points, self.k, f"DGCNN connects each point to its k = {self.k} nearest", option="k")
         x = points.transpose(2, 1)
-        x1 = self.conv1(get_graph_feature(x, self.k)).max(dim=-1)[0]
-        x2 = self.conv2(get_graph_feature(x1, self.k)).max(dim=-1)[0]
-        x3 = self.conv3(get_graph_feature(x2, self.k)).max(dim=-1)[0]
-        x4 = self.conv4(get_graph_feature(x3, self.k)).max(dim=-1)[0]
+        x1 = self.conv1(x)
+        x2 = self.conv2(x1)
+        x3 = self.conv3(x2)
+        x4 = self.conv4(x3)
         x = self.conv5(torch.cat([x1, x2, x3, x4], dim=1))
         x = self.conv6(x)
         return self.head(torch.cat([x.max(dim=-1)[0], x.mean(dim=-1)], dim=1))

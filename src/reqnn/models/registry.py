@@ -79,11 +79,12 @@ def create_model(
     num_classes: int = 40,
     points: torch.Tensor | None = None,
     init: str = "fresh",
+    rules: Any = "paper",
     **options: Any,
 ) -> nn.Module:
     """Build a registered model, ordinary or revised into its rotation-equivariant quaternion network.
 
-    `options` go to the model (width, k, npoint, dropout, …). `points` (B, N, 3) and `init` go to `reqnn.revise`;
+    `options` go to the model (width, k, npoint, dropout, …). `points` (B, N, 3), `init` and `rules` go to `reqnn.revise`;
     without `points` the example is a small random cloud. `num_classes` is ignored by models that do not classify.
     """
     entry = model_entry(name)
@@ -102,7 +103,8 @@ def create_model(
 
     from ..revision import revise
 
-    return revise(model, example_points(model) if points is None else points, init=init, **entry.recipe)
+    example = example_points(model) if points is None else points
+    return revise(model, example, init=init, rules=rules, vector_axis=-1, **entry.recipe)
 
 
 def example_points(model: nn.Module) -> torch.Tensor:

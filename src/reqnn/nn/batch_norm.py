@@ -25,6 +25,15 @@ def normalize_quaternions(
                 running.lerp_(power.to(running.dtype), momentum)
     else:
         power = running
+    return scale_quaternions(x, power, eps)
+
+
+def scale_quaternions(x: QuaternionTensor, power: Tensor, eps: float) -> QuaternionTensor:
+    """f / √(power + ε) for each channel.
+
+    Shapes:
+        x: (B, C) or (B, C, *); power: (C,)
+    """
     scale = (power + eps).rsqrt().to(x.components.dtype)
     return x.same(x.components * scale.reshape(-1, *[1] * (x.rank - 2)))
 
@@ -68,12 +77,23 @@ class QuaternionBatchNorm(nn.Module):
             raise NoRuleError("a quaternion batch-norm is given real features: the layer is used in both parts of the network")
         if x.context.plan is not None:
             x.context.plan.met("Batch-normalization", "batch_norm", "quaternion")
-        momentum = self.momentum if self.momentum is not None else 0.0
+        return normalize_quaternions(x, self.running_power, self.training, self._count_batch(), self.eps)
+
+    def track(self, power: Tensor) -> Tensor:
+        """Take the E‖f‖² of a batch, (C,), into the running one, where it was computed elsewhere; returns it."""
+        momentum = self._count_batch()
+        if self.training and self.running_power is not None:
+            with torch.no_grad():
+                self.running_power.lerp_(power.to(self.running_power.dtype), momentum)
+        return power
+
+    def _count_batch(self) -> float:
+        """The weight of this batch in the running statistics."""
         if self.training and self.num_batches_tracked is not None:
             self.num_batches_tracked.add_(1)
             if self.momentum is None:
-                momentum = 1.0 / float(self.num_batches_tracked)
-        return normalize_quaternions(x, self.running_power, self.training, momentum, self.eps)
+                return 1.0 / float(self.num_batches_tracked)
+        return self.momentum if self.momentum is not None else 0.0
 
     def extra_repr(self) -> str:
         """As the other normalisation layers show themselves."""

@@ -11,6 +11,7 @@ from reqnn.models import create_model
 from reqnn.paper.flops import count_operations, parameters
 from reqnn.paper.printed import TABLE2
 from reqnn.paper.table import Cell, Table
+from reqnn.rules import get_rules
 
 MODELS: dict[str, str] = {
     "PointNet++": "pointnet2",
@@ -53,7 +54,8 @@ def table2(points: int = 1024, num_classes: int = 40) -> Table:
 
 def measure(network: str, name: str, kind: str, points: int, num_classes: int, **options: Any) -> dict[str, Any]:
     """Build one network, run it on one cloud, count."""
-    model = create_model(name, equivariant=kind != "original", num_classes=num_classes, **options)
+    rules = get_rules("paper").with_options(fused=False)  # counts are of the plain algorithm
+    model = create_model(name, equivariant=kind != "original", num_classes=num_classes, rules=rules, **options)
     cloud = surfaces(1, points)[0].to(torch.float32)
     operations = count_operations(model, cloud)
     printed = TABLE2[network].get(kind)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from reqnn.points._coordinates import check_cloud, check_count, check_length, check_query
-from reqnn.points.knn import nearest
+from reqnn.points.knn import search
 from reqnn.points.ties import tie_tolerance
 
 
@@ -23,6 +23,18 @@ def ball_query(xyz: Any, centers: Any, radius: float, k: int) -> Tensor:
     xyz = check_cloud(xyz, "xyz").detach()
     centers = check_query(xyz, centers, "centers").detach()
     radius = check_length(radius, "radius")
-    index, distance = nearest(xyz, centers, check_count(k, xyz.shape[1], "k"))
-    outside = distance > radius + tie_tolerance(xyz)[:, None, None]
-    return torch.where(outside, index[..., :1], index)
+    k = check_count(k, xyz.shape[1], "k")
+    if torch.compiler.is_compiling() and not torch.compiler.is_exporting():
+        return _opaque_search(xyz, centers, radius, k)
+    return search(xyz, centers, k, radius + tie_tolerance(xyz))
+
+
+@torch.library.custom_op("reqnn::ball_query", mutates_args=())
+def _opaque_search(xyz: Tensor, centers: Tensor, radius: float, k: int) -> Tensor:
+    """One node for torch.compile, which runs the kernel; torch.export gets plain operations."""
+    return search(xyz, centers, k, radius + tie_tolerance(xyz))
+
+
+@_opaque_search.register_fake
+def _(xyz: Tensor, centers: Tensor, radius: float, k: int) -> Tensor:
+    return xyz.new_empty(*centers.shape[:2], k, dtype=torch.int64)

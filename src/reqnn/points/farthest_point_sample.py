@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from reqnn.points import kernels
 from reqnn.points._coordinates import check_cloud, check_count
 from reqnn.points.ties import centered, invariant_rank, tie_tolerance
 
@@ -29,9 +30,21 @@ def farthest_point_sample(xyz: Any, n: int) -> Tensor:
 
 def _search(xyz: Tensor, n: int) -> Tensor:
     """The search, for checked input: (B, N, 3) -> (B, n) int64."""
-    rank, tolerance = invariant_rank(xyz), tie_tolerance(xyz)[:, None]
+    compiled = kernels.serves(xyz)
+    rank, tolerance = invariant_rank(xyz), tie_tolerance(xyz)
     xyz = centered(xyz)
     distance = torch.linalg.vector_norm(xyz, dim=-1)
+    steps = kernels.farthest_points if compiled else farthest_points
+    return steps(xyz, distance, rank, tolerance, n)
+
+
+def farthest_points(xyz: Tensor, distance: Tensor, rank: Tensor, tolerance: Tensor, n: int) -> Tensor:
+    """The steps in plain torch: centred xyz (B, N, 3), their norms and ranks (B, N), tolerance (B,) -> (B, n) int64.
+
+    Distances are written out, one rounding an operation, so that the kernel can repeat them to the last bit.
+    """
+    x, y, z = xyz.mT.contiguous().unbind(1)
+    tolerance = tolerance[:, None]
     total = torch.zeros_like(distance)
     chosen: list[Tensor] = []
     for step in range(n):
@@ -42,8 +55,8 @@ def _search(xyz: Tensor, n: int) -> Tensor:
         tied = spread >= spread.amax(1, keepdim=True) - step * tolerance  # the rounding of a sum of `step` distances
         index = tied.to(torch.int8).argmax(1, keepdim=True)
         chosen.append(index)
-        point = xyz.gather(1, index[..., None].expand(-1, -1, 3))
-        from_point = torch.linalg.vector_norm(xyz - point, dim=-1)
+        dx, dy, dz = (axis - axis.gather(1, index) for axis in (x, y, z))
+        from_point = (dx * dx + dy * dy + dz * dz).sqrt()
         total = total + from_point
         distance = torch.minimum(distance, from_point).scatter(1, index, -torch.inf)
     return torch.cat(chosen, dim=1)

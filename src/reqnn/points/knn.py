@@ -7,10 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from reqnn.points import kernels
 from reqnn.points._coordinates import check_cloud, check_count, check_query, values_readable
 from reqnn.points.ties import invariant_order, invariant_rank, tie_tolerance, tied_runs
-
-MARGIN = 8  # how far beyond the k-th neighbour a tied run may reach before the whole row is sorted
 
 
 def knn(xyz: Any, query: Any, k: int) -> Tensor:
@@ -22,7 +21,10 @@ def knn(xyz: Any, query: Any, k: int) -> Tensor:
     """
     xyz = check_cloud(xyz, "xyz", dimension=None).detach()
     query = check_query(xyz, query, "query", dimension=None).detach()
-    return nearest(xyz, query, check_count(k, xyz.shape[1], "k"))[0]
+    k = check_count(k, xyz.shape[1], "k")
+    if torch.compiler.is_compiling() and not torch.compiler.is_exporting():
+        return _opaque_search(xyz, query, k)
+    return search(xyz, query, k)
 
 
 def count_ties(xyz: Any, query: Any, k: int) -> Tensor:
@@ -47,25 +49,72 @@ def count_ties(xyz: Any, query: Any, k: int) -> Tensor:
     return (equal[..., k] & (equal & apart).any(-1)).sum(1)
 
 
+def search(xyz: Tensor, query: Tensor, k: int, limit: Tensor | None = None) -> Tensor:
+    """Indices of the k nearest, for checked input, the first in place of those farther than limit (B,): (B, M, k)."""
+    if kernels.serves(xyz, query) and kernels.serves_width(k, *xyz.shape[1:]):
+        return _search_compiled(xyz, query, k, limit)
+    index, distance = nearest(xyz, query, k)
+    return index if limit is None else torch.where(distance > limit[:, None, None], index[..., :1], index)
+
+
+@torch.library.custom_op("reqnn::knn", mutates_args=())
+def _opaque_search(xyz: Tensor, query: Tensor, k: int) -> Tensor:
+    """One node for torch.compile, which runs the kernel; torch.export gets plain operations."""
+    return search(xyz, query, k)
+
+
+@_opaque_search.register_fake
+def _(xyz: Tensor, query: Tensor, k: int) -> Tensor:
+    return xyz.new_empty(*query.shape[:2], k, dtype=torch.int64)
+
+
 def nearest(xyz: Tensor, query: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Indices and distances of the k nearest, for checked input: (B, N, D), (B, M, D) -> (B, M, k), (B, M, k)."""
+    """Indices and distances of the k nearest, in plain torch: (B, N, D), (B, M, D) -> (B, M, k), (B, M, k)."""
+    return _nearest(xyz, query, k, invariant_order(xyz), tie_tolerance(xyz))
+
+
+def _nearest(xyz: Tensor, query: Tensor, k: int, order: Tensor, tolerance: Tensor) -> tuple[Tensor, Tensor]:
     points = xyz.shape[1]
     distance = _distances(query, xyz)
-    order = invariant_order(xyz)[:, None].expand_as(distance)
-    tolerance = tie_tolerance(xyz)[:, None, None].expand(-1, distance.shape[1], -1)
-    width = min(k + MARGIN, points)
-    index, near, cut = _first(distance, order, tolerance, k, width)
+    order = order[:, None].expand_as(distance)
+    tolerance = tolerance[:, None, None].expand(-1, distance.shape[1], -1)
+    width = min(k + kernels.MARGIN, points)
+    near, index = distance.topk(width, dim=-1, largest=False, sorted=True)
+    run, place = _places(near, order.gather(-1, index), tolerance, points)
+    index, near = (x.gather(-1, place[..., :k]) for x in (index, near))
+    cut = run[..., k - 1] == run[..., -1]  # the run may go on beyond the margin: sort the whole row
     if width < points and values_readable(xyz) and bool(cut.any()):
-        index[cut], near[cut], _ = _first(distance[cut], order[cut], tolerance[cut], k, points)
+        distance, whole = distance[cut].sort(-1)
+        place = _places(distance, order[cut].gather(-1, whole), tolerance[cut], points)[1][..., :k]
+        index[cut], near[cut] = whole.gather(-1, place), distance.gather(-1, place)
     return index, near
 
 
-def _first(distance: Tensor, order: Tensor, tolerance: Tensor, k: int, width: int) -> tuple[Tensor, Tensor, Tensor]:
-    """First k by tied run, then order, among the `width` nearest; and where the run of the k-th is not over by then."""
-    near, index = distance.topk(width, dim=-1, largest=False, sorted=True)
-    run = tied_runs(near, tolerance)
-    place = (run * distance.shape[-1] + order.gather(-1, index)).argsort(-1)[..., :k]
-    return index.gather(-1, place), near.gather(-1, place), run[..., k - 1] == run[..., -1]
+def _search_compiled(xyz: Tensor, query: Tensor, k: int, limit: Tensor | None) -> Tensor:
+    """The same by a kernel; what its arithmetic cannot decide is decided here, by the distances of the reference."""
+    points, order, tolerance = xyz.shape[1], invariant_order(xyz), tie_tolerance(xyz)
+    result = kernels.nearest_points(xyz, query, k, order, tolerance, limit)
+    if bool(result.unclear.any()):
+        b, m = result.unclear.nonzero(as_tuple=True)
+        index, gap = result.candidates[b, m], tolerance[b, None]
+        near, place = _distances(query[b, m][:, None], xyz[b[:, None], index])[:, 0].sort(-1)
+        index = index.gather(-1, place)
+        run, place = _places(near, order[b[:, None], index], gap, points)
+        end = torch.where(run == run[:, k - 1 : k], near, -torch.inf).amax(-1)
+        result.unfinished[b, m] = end.double() + gap[:, 0] >= result.beyond[b, m]
+        index, near = (x.gather(-1, place[:, :k]) for x in (index, near))
+        result.index[b, m] = index if limit is None else torch.where(near > limit[b, None], index[:, :1], index)
+    for b in result.unfinished.any(1).nonzero()[:, 0].tolist():
+        for m in result.unfinished[b].nonzero()[:, 0].split(max(1, kernels.BLOCK // points)):
+            index, near = (x[0] for x in _nearest(xyz[b, None], query[b, None, m], k, order[b, None], tolerance[b, None]))
+            result.index[b, m] = index if limit is None else torch.where(near > limit[b], index[:, :1], index)
+    return result.index
+
+
+def _places(ascending: Tensor, order: Tensor, tolerance: Tensor, points: int) -> tuple[Tensor, Tensor]:
+    """Tied runs of sorted distances, and the places of the points by run, then order: (…, W) -> (…, W), (…, W)."""
+    run = tied_runs(ascending, tolerance)
+    return run, (run * points + order).argsort(-1)
 
 
 def _distances(a: Tensor, b: Tensor) -> Tensor:

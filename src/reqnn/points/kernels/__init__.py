@@ -1,0 +1,166 @@
+"""Compiled kernels behind the operations on points, for tensors on the CPU: same indices as plain torch, sooner.
+
+numba is imported, and kernels compiled or read from the cache, at the first call. Without numba, on other devices,
+while a graph is traced and with REQNN_KERNELS=off in the environment the plain-torch reference runs instead.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+MARGIN = 8  # candidates of a neighbour search beyond the k-th
+TREE_DIMENSION = 3  # up to which the search goes by a k-d tree
+BLOCK = 1 << 24  # entries of a block of squared distances
+
+
+class Neighbours(NamedTuple):
+    """What a search has found, and for which queries the reference must have the last word."""
+
+    index: Tensor  # (B, M, k)
+    unclear: Tensor  # (B, M): to be decided among the candidates, by the distances of the reference
+    unfinished: Tensor  # (B, M): to be decided among all points
+    candidates: Tensor  # (B, M, W), where unclear
+    beyond: Tensor  # (B, M) float64, where unclear: no other point has a reference distance below this
+
+
+def available() -> bool:
+    """Whether numba can be imported and the environment does not switch kernels off."""
+    if os.environ.get("REQNN_KERNELS", "on").lower() in ("off", "0", "no", "false"):
+        return False
+    with suppress(ImportError):
+        importlib.import_module("numba")
+        return True
+    return False
+
+
+def serves(*tensors: Tensor) -> bool:
+    """Whether kernels may run on these: plain CPU tensors with values whose squares do not overflow."""
+    if torch.compiler.is_compiling() or not all(type(x) is Tensor and x.device.type == "cpu" for x in tensors):
+        return False
+    bound = torch.finfo(tensors[0].dtype).max ** 0.5 / 1e3
+    return available() and all(float(x.abs().max()) < bound for x in tensors)
+
+
+def serves_width(k: int, points: int, dimension: int) -> bool:
+    """Whether the neighbour search covers so many neighbours, at the precision that is set for matrix products."""
+    widest: int = _compiled("neighbours").WIDEST
+    exact = dimension <= TREE_DIMENSION or torch.get_float32_matmul_precision() == "highest"
+    return exact and min(k + MARGIN, points) <= widest
+
+
+def farthest_points(xyz: Tensor, distance: Tensor, rank: Tensor, tolerance: Tensor, n: int) -> Tensor:
+    """Steps of farthest point sampling: centred xyz (B, N, 3), their norms and ranks (B, N), (B,) -> (B, n) int64."""
+    chosen = torch.empty(xyz.shape[0], n, dtype=torch.int64)
+    arguments = (xyz.mT.contiguous(), distance.clone(), torch.zeros_like(distance), rank, tolerance, chosen)
+    _run("farthest", "sample_clouds", arguments, xyz.shape[0])
+    return chosen
+
+
+def nearest_points(xyz: Tensor, query: Tensor, k: int, order: Tensor, tolerance: Tensor, limit: Tensor | None) -> Neighbours:
+    """k nearest of xyz (B, N, D) to each query (B, M, D), by tied run, then order (B, N); tolerance and limit (B,).
+
+    With a limit, for D ≤ 3 only, the nearest stands in place of each point farther away than that.
+    """
+    codes = _compiled("neighbours")
+    batch, rows, dimension = query.shape
+    width = min(k + MARGIN, xyz.shape[1])
+    found = torch.empty(batch, rows, k, dtype=torch.int64)
+    status = torch.empty(batch, rows, dtype=torch.int8)
+    candidates = torch.empty(batch, rows, width, dtype=torch.int64)
+    beyond = torch.empty(batch, rows, dtype=torch.float64)
+    output = (found, status, candidates, beyond)
+    relative, floor = _error(xyz)
+    if dimension <= TREE_DIMENSION:
+        limit = torch.full_like(tolerance, torch.inf) if limit is None else limit
+        _search_trees(xyz, query, (order, tolerance.double(), limit.double(), relative, floor), output)
+    else:
+        assert limit is None, "only the tree search takes a limit"
+        _search_rows(xyz, query, (order, tolerance.double(), relative, floor), output)
+    beyond = torch.where(beyond < torch.inf, beyond * (1 - relative) - floor, torch.inf)
+    return Neighbours(found, status == codes.UNCLEAR, status == codes.OPEN, candidates, beyond)
+
+
+def _search_trees(xyz: Tensor, query: Tensor, rule: tuple, output: tuple) -> None:
+    batch, points, dimension = xyz.shape
+    cloud, query = (torch.nn.functional.pad(x.double(), (0, TREE_DIMENSION - dimension)).contiguous() for x in (xyz, query))
+    nodes = 1
+    while points > _compiled("neighbours").LEAF * (nodes + 1) // 2:
+        nodes = 2 * nodes + 1
+    tree = (
+        torch.empty_like(cloud),
+        torch.empty(batch, points, dtype=torch.int64),
+        torch.empty(nodes, 2, dtype=torch.int64),
+        torch.empty(batch, nodes, 2 * TREE_DIMENSION, dtype=torch.float64),
+    )
+    _compiled("neighbours").build_trees(cloud.numpy(), *(x.numpy() for x in tree))
+    _run("neighbours", "search_trees", (*tree, cloud, query, *rule, *output), output[1].numel())
+
+
+def _search_rows(xyz: Tensor, query: Tensor, rule: tuple, output: tuple) -> None:
+    """In blocks of queries, so that the matrix of squares stays small."""
+    batch, points, dimension = xyz.shape
+    center = xyz.mean(1, keepdim=True)
+    x = xyz - center
+    square = x.square().sum(-1)
+    reach = square.amax(1).double().sqrt()
+    # rounding of the products (D), of ‖x‖² (D) and of the centring, each relative to (‖q‖ + ‖x‖)²
+    error = 1.1 * (dimension + 8) * torch.finfo(xyz.dtype).eps / 2
+    xyz, block = xyz.contiguous(), max(1, BLOCK // (batch * points))
+    for first in range(0, query.shape[1], block):
+        part = slice(first, first + block)
+        rows = query[:, part].contiguous()
+        q = rows - center
+        with torch.autocast("cpu", enabled=False):
+            squares = torch.baddbmm(square[:, None], q, x.mT, alpha=-2)
+        length = torch.linalg.vector_norm(q, dim=-1, dtype=torch.float64)
+        out = tuple(x[:, part].contiguous() for x in output)
+        _run("neighbours", "search_rows", (squares, length, reach, error, xyz, rows, *rule, *out), out[1].numel())
+        for whole, piece in zip(output, out, strict=True):
+            whole[:, part] = piece
+
+
+def _error(xyz: Tensor) -> tuple[float, float]:
+    """Bound on the difference between a distance of the reference and ours, relative and absolute.
+
+    A sum of D squares is known to a rounding for each addition in a row and three for the square of a difference; the
+    root halves that and adds its own. The reference adds in vectors of 16 bytes or more; ours, in double, in any order.
+    """
+    dimension, eps = xyz.shape[2], torch.finfo(xyz.dtype).eps
+    lanes = 16 // xyz.element_size()
+    additions = dimension if dimension <= 4 * lanes else dimension / lanes + lanes
+    relative = ((additions + 3) / 2 + 1) * eps / 2 + ((dimension + 3) / 2 + 1) * torch.finfo(torch.float64).eps / 2
+    return 1.1 * relative, 2 * (dimension * torch.finfo(xyz.dtype).smallest_normal * eps) ** 0.5
+
+
+def _run(module: str, name: str, arguments: tuple, rows: int) -> None:
+    """Call a kernel on as many threads as torch uses; on one, without numba's thread pool, which no fork survives."""
+    numba: Any = importlib.import_module("numba")
+
+    kernels = _compiled(module)
+    arrays = [x.numpy() if isinstance(x, Tensor) else x for x in arguments]
+    threads = min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS)
+    if threads == 1 or rows == 1:
+        getattr(kernels, name)(*arrays, 0, rows)
+        return
+    before = numba.get_num_threads()
+    numba.set_num_threads(threads)
+    try:
+        _in_parallel(kernels, name)(*arrays)
+    finally:
+        numba.set_num_threads(before)
+
+
+def _in_parallel(kernels: Any, name: str) -> Callable:
+    kernel: Callable = getattr(kernels, f"{name}_in_parallel")
+    return kernel
+
+
+def _compiled(module: str) -> Any:
+    return importlib.import_module(f"{__name__}.{module}")

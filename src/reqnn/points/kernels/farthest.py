@@ -1,0 +1,71 @@
+# mypy: disallow-untyped-defs=False
+"""Compiled farthest point sampling: the steps of the reference in its own arithmetic, bit for bit.
+
+Each operation rounds once to the type of the cloud, as the separate torch operations of the reference do: nothing here
+may be contracted or reordered. Only `nnan` is allowed, which lets the maximum be taken by vector instructions.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import prange
+
+from reqnn.points.kernels.compile import compiled, parallel
+
+
+@compiled(fastmath={"nnan"})
+def _update(x, y, z, a, b, c, distance, total):
+    """Take (a, b, c) into the sample; return the largest distance to it."""
+    largest = distance.dtype.type(-np.inf)
+    for i in range(x.size):
+        dx = x[i] - a
+        dy = y[i] - b
+        dz = z[i] - c
+        d = np.sqrt(dx * dx + dy * dy + dz * dz)
+        total[i] += d
+        d = min(distance[i], d)
+        distance[i] = d
+        largest = max(largest, d)
+    return largest
+
+
+@compiled
+def _choose(distance, total, rank, threshold, slack):
+    """Of the points at `threshold` or beyond: lowest rank, then largest total to within `slack`, then first."""
+    points = distance.size
+    lowest = np.int64(points)
+    most = total[0]
+    for i in range(points):
+        if distance[i] >= threshold:
+            if rank[i] < lowest:
+                lowest = rank[i]
+                most = total[i]
+            elif rank[i] == lowest and total[i] > most:
+                most = total[i]
+    enough = most - slack
+    for i in range(points):
+        if distance[i] >= threshold and rank[i] == lowest and total[i] >= enough:
+            return i
+    return 0
+
+
+@compiled
+def sample_clouds(xyz, distance, total, rank, tolerance, chosen, first, last):
+    """Sample clouds `first` … `last` - 1 of centred xyz (B, 3, N) with first distances (B, N) into chosen (B, n)."""
+    for cloud in range(first, last):
+        x, y, z = xyz[cloud, 0], xyz[cloud, 1], xyz[cloud, 2]
+        near, far = distance[cloud], total[cloud]
+        largest = near.max()
+        for step in range(chosen.shape[1]):
+            slack = tolerance.dtype.type(step) * tolerance[cloud]
+            i = _choose(near, far, rank[cloud], largest - tolerance[cloud], slack)
+            chosen[cloud, step] = i
+            near[i] = -np.inf
+            largest = _update(x, y, z, x[i], y[i], z[i], near, far)
+
+
+@parallel
+def sample_clouds_in_parallel(xyz, distance, total, rank, tolerance, chosen):
+    """`sample_clouds` for all, one cloud a task."""
+    for cloud in prange(xyz.shape[0]):
+        sample_clouds(xyz, distance, total, rank, tolerance, chosen, cloud, cloud + 1)
