@@ -12,6 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from reqnn.nn.loops import run_loop
 from reqnn.points import kernels
 
 
@@ -29,7 +30,7 @@ def search(y: Tensor, z: Tensor, idx: Tensor) -> tuple[Tensor, Tensor]:
         return search_reference(y, z, idx)
     winner = torch.empty(y.shape[0], y.shape[1], y.shape[3], dtype=torch.int64)
     edge = torch.empty_like(y)
-    _run("search", y, z, idx, winner, edge)
+    run_loop("edge_loops", "search", y, z, idx, winner, edge)
     return winner, edge
 
 
@@ -56,7 +57,7 @@ def search_and_sum(y: Tensor, z: Tensor, idx: Tensor) -> tuple[Tensor, Tensor, T
     winner = torch.empty(y.shape[0], y.shape[1], y.shape[3], dtype=torch.int64)
     edge, sums = torch.empty_like(y), torch.empty_like(y)
     rows = torch.empty(y.shape[0] * y.shape[1], y.shape[3], dtype=y.dtype)
-    _run("search_and_sum", y, z, idx, winner, edge, sums, rows)
+    run_loop("edge_loops", "search_and_sum", y, z, idx, winner, edge, sums, rows)
     return winner, edge, sums, rows.double().sum(0).to(y.dtype)
 
 
@@ -78,7 +79,7 @@ def scatter(gradient: Tensor, winner: Tensor) -> Tensor:
         index = winner.unsqueeze(2).expand_as(gradient)
         return torch.zeros_like(gradient).scatter_add(1, index, gradient)
     out = torch.zeros_like(gradient, memory_format=torch.contiguous_format)
-    _run("scatter", gradient.contiguous(), winner, out)
+    run_loop("edge_loops", "scatter", gradient.contiguous(), winner, out)
     return out
 
 
@@ -92,19 +93,5 @@ def spread(y: Tensor, z: Tensor, idx: Tensor) -> Tensor:
             out = out.scatter_add(1, idx[:, :, place, None, None].expand_as(z), z)
         return out
     out = torch.zeros_like(y)
-    _run("spread", y, z, idx, out)
+    run_loop("edge_loops", "spread", y, z, idx, out)
     return out
-
-
-def _run(name: str, *tensors: Tensor) -> None:
-    """Call a loop on as many threads as torch uses."""
-    import numba
-
-    from reqnn.nn import edge_loops
-
-    before = numba.get_num_threads()
-    numba.set_num_threads(min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS))  # type: ignore[attr-defined]
-    try:
-        getattr(edge_loops, name)(*(tensor.detach().numpy() for tensor in tensors))
-    finally:
-        numba.set_num_threads(before)

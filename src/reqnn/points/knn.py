@@ -103,12 +103,12 @@ def _search_compiled(xyz: Tensor, query: Tensor, k: int, limit: Tensor | None) -
         end = torch.where(run == run[:, k - 1 : k], near, -torch.inf).amax(-1)
         result.unfinished[b, m] = end.double() + gap[:, 0] >= result.beyond[b, m]
         index, near = (x.gather(-1, place[:, :k]) for x in (index, near))
-        result.index[b, m] = index if limit is None else torch.where(near > limit[b, None], index[:, :1], index)
+        result.found[b, m] = index if limit is None else torch.where(near > limit[b, None], index[:, :1], index)
     for b in result.unfinished.any(1).nonzero()[:, 0].tolist():
         for m in result.unfinished[b].nonzero()[:, 0].split(max(1, kernels.BLOCK // points)):
             index, near = (x[0] for x in _nearest(xyz[b, None], query[b, None, m], k, order[b, None], tolerance[b, None]))
-            result.index[b, m] = index if limit is None else torch.where(near > limit[b], index[:, :1], index)
-    return result.index
+            result.found[b, m] = index if limit is None else torch.where(near > limit[b], index[:, :1], index)
+    return result.found
 
 
 def _places(ascending: Tensor, order: Tensor, tolerance: Tensor, points: int) -> tuple[Tensor, Tensor]:

@@ -23,7 +23,7 @@ BLOCK = 1 << 24  # entries of a block of squared distances
 class Neighbours(NamedTuple):
     """What a search has found, and for which queries the reference must have the last word."""
 
-    index: Tensor  # (B, M, k)
+    found: Tensor  # (B, M, k)
     unclear: Tensor  # (B, M): to be decided among the candidates, by the distances of the reference
     unfinished: Tensor  # (B, M): to be decided among all points
     candidates: Tensor  # (B, M, W), where unclear

@@ -2,7 +2,7 @@
 """Compiled farthest point sampling: the steps of the reference in its own arithmetic, bit for bit.
 
 Each operation rounds once to the type of the cloud, as the separate torch operations of the reference do: nothing here
-may be contracted or reordered. Only `nnan` is allowed, which lets the maximum be taken by vector instructions.
+may be contracted or reordered. Only `nnan` and `nsz` are allowed, which let the maximum be taken by vector instructions.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from numba import prange
 from reqnn.points.kernels.compile import compiled, parallel
 
 
-@compiled(fastmath={"nnan"})
+@compiled(fastmath={"nnan", "nsz"})
 def _update(x, y, z, a, b, c, distance, total):
     """Take (a, b, c) into the sample; return the largest distance to it."""
     largest = distance.dtype.type(-np.inf)
@@ -23,30 +23,32 @@ def _update(x, y, z, a, b, c, distance, total):
         dz = z[i] - c
         d = np.sqrt(dx * dx + dy * dy + dz * dz)
         total[i] += d
-        d = min(distance[i], d)
+        d = distance[i] if distance[i] < d else d
         distance[i] = d
-        largest = max(largest, d)
+        largest = d if d > largest else largest
     return largest
 
 
 @compiled
 def _choose(distance, total, rank, threshold, slack):
     """Of the points at `threshold` or beyond: lowest rank, then largest total to within `slack`, then first."""
-    points = distance.size
-    lowest = np.int64(points)
+    lowest = np.int64(distance.size)
     most = total[0]
-    for i in range(points):
+    first = last = 0
+    for i in range(distance.size):
         if distance[i] >= threshold:
             if rank[i] < lowest:
                 lowest = rank[i]
                 most = total[i]
-            elif rank[i] == lowest and total[i] > most:
-                most = total[i]
+                first = last = i
+            elif rank[i] == lowest:
+                most = max(most, total[i])
+                last = i
     enough = most - slack
-    for i in range(points):
+    for i in range(first, last):
         if distance[i] >= threshold and rank[i] == lowest and total[i] >= enough:
             return i
-    return 0
+    return last
 
 
 @compiled

@@ -19,6 +19,7 @@ from reqnn.points.kernels.compile import compiled, parallel
 DONE, UNCLEAR, OPEN = 0, 1, 2
 LEAF = 12  # points in a leaf of the tree, at most
 WIDEST = 256  # candidates of a query, at most
+CLASSES = 128  # of the entries of a row, for a quick look at its smallest
 CHUNK = 64  # queries of a task
 
 
@@ -247,6 +248,46 @@ def _square_distance(a, b):
 
 
 @compiled
+def _threshold(values, width, least, value, index):
+    """A number that at least `width` of the values do not exceed, and few more: the width-th of the minima of classes."""
+    classes = least.size
+    for c in range(classes):
+        least[c] = values[c]
+    for start in range(classes, values.size - classes + 1, classes):
+        for c in range(classes):
+            v = values[start + c]
+            least[c] = v if v < least[c] else least[c]
+    count = 0
+    for c in range(classes):
+        if count < width or least[c] < value[width - 1]:
+            count = _insert(least[c], c, value, index, count, width)
+    return value[width - 1]
+
+
+@compiled
+def _smallest(values, width, value, index):
+    """The `width` smallest values, with their indices; return the largest of them."""
+    count = 0
+    for j in range(values.size):
+        if count < width or values[j] < value[width - 1]:
+            count = _insert(values[j], j, value, index, count, width)
+    return value[width - 1]
+
+
+@compiled
+def _up_to(values, threshold, index):
+    """Indices of the values up to a threshold; how many, or -1 if `index` is too short."""
+    count = 0
+    for j in range(values.size):
+        if values[j] <= threshold:
+            if count == index.size:
+                return -1
+            index[count] = j
+            count += 1
+    return count
+
+
+@compiled
 def search_rows(square, length, reach, error, xyz, query, place, tolerance, rel, floor,
                 found, status, candidates, beyond, first, last):  # fmt: skip
     """As `search_trees`, from squares (B, M, N) that are ‖q - x‖² - ‖q‖² to within error·(‖q‖ + reach)².
@@ -255,28 +296,30 @@ def search_rows(square, length, reach, error, xyz, query, place, tolerance, rel,
     """
     k, narrow, total = found.shape[2], candidates.shape[2], xyz.shape[1]
     value, index, distance = np.empty(WIDEST, square.dtype), np.empty(WIDEST, np.int64), np.empty(WIDEST)
-    other = np.empty(WIDEST, np.int64)
+    other, least = np.empty(WIDEST, np.int64), np.empty(CLASSES, square.dtype)
     for row in range(first, last):
         b, m = row // query.shape[1], row % query.shape[1]
         values = square[b, m]
         width = narrow
         while True:
-            count = 0
-            for j in range(width):
-                count = _insert(values[j], j, value, index, count, width)
-            worst = value[width - 1]
-            for j in range(width, total):
-                if values[j] < worst:
-                    _insert(values[j], j, value, index, count, width)
-                    worst = value[width - 1]
+            many = -1
+            if width == narrow and 2 * width <= CLASSES and total >= 2 * CLASSES:
+                worst = _threshold(values, width, least, value, index)
+                many = _up_to(values, worst, index)
+            if many < 0:
+                worst = _smallest(values, width, value, index)
+                many = width
             rest = np.inf
-            if width < total:
+            if many < total:
                 rest = worst + length[b, m] ** 2 - error * (length[b, m] + reach[b]) ** 2
                 rest = np.sqrt(max(rest, 0.0))
             count = 0
-            for i in range(width):
+            for i in range(many):
                 d = np.sqrt(_square_distance(query[b, m], xyz[b, index[i]]))
-                count = _insert(d, index[i], distance, other, count, width)
+                if count < width or d < distance[width - 1]:
+                    count = _insert(d, index[i], distance, other, count, width)
+            if many > width:
+                rest = min(rest, distance[width - 1])
             if width == narrow:
                 beyond[b, m] = rest
                 for i in range(width):

@@ -12,15 +12,18 @@ import torch
 from torch import Tensor
 
 from reqnn.errors import NoRuleError
+from reqnn.nn import relu_kernel
 from reqnn.rules.paper.base import paper
 from reqnn.tensor import QuaternionTensor as Q
 
 
 def quaternion_relu(x: Q, c: float | str | None = None) -> Q:
     """‖f‖ / max{‖f‖, c} · f for each element."""
-    norm = x.norm_of_elements()
     c = x.context.rules.option("c") if c is None else c
-    bound = torch.maximum(norm, _mean_norm(x, norm)) if c == "mean" else norm.clamp(min=float(c))
+    if c != "mean":
+        return x.same(relu_kernel.relu(x.components, float(c)))
+    norm = x.norm_of_elements()
+    bound = torch.maximum(norm, _mean_norm(x, norm))
     return x.same(x.components * (norm / torch.where(bound > 0, bound, 1)))
 
 
