@@ -2,7 +2,9 @@
 
 import copy
 import pickle
+import sys
 import threading
+import types
 
 import pytest
 import torch
@@ -187,3 +189,44 @@ def test_two_revisions_with_different_replacements():
     expected = ours(POINTS)
     assert error(expected, theirs(POINTS)) > 1e-6
     assert torch.equal(ours(POINTS), expected)
+
+
+def test_functions_of_libraries_are_replaced_too(monkeypatch):
+    """A network that calls a compiled sampler of a library, by name or through the library's module."""
+    library = types.ModuleType("compiled_ops")
+    script = types.ModuleType("network_with_library")
+    script.__file__ = __file__
+    source = """
+import torch
+from torch import nn
+import compiled_ops
+from compiled_ops import furthest_point_sample
+
+class Net(nn.Module):
+    def __init__(self, through_module):
+        super().__init__()
+        self.conv, self.head, self.through_module = nn.Linear(3, 8), nn.Linear(8, 4), through_module
+
+    def forward(self, x):
+        sample = compiled_ops.furthest_point_sample if self.through_module else furthest_point_sample
+        idx = sample(x, 5)
+        chosen = x[torch.arange(x.shape[0])[:, None], idx]
+        return self.head(self.conv(chosen).max(1)[0])
+"""
+    library.furthest_point_sample = _FromIndexZero()
+    monkeypatch.setitem(sys.modules, "compiled_ops", library)
+    monkeypatch.setitem(sys.modules, "network_with_library", script)
+    exec(compile(source, __file__, "exec"), script.__dict__)
+    points = torch.randn(2, 20, 3, dtype=torch.float64)
+    for through_module in (False, True):
+        net = reqnn.revise(script.Net(through_module).double(), points)
+        assert net.report.replaced == ["furthest_point_sample"]
+        torch.testing.assert_close(net(points.flip(1)), net(points), rtol=1e-12, atol=1e-14)
+    assert isinstance(script.furthest_point_sample, _FromIndexZero)
+
+
+class _FromIndexZero:
+    """A callable without a name or a signature that names its arguments."""
+
+    def __call__(self, *args):
+        return torch.arange(args[1]).expand(args[0].shape[0], -1)

@@ -76,6 +76,8 @@ class Workspace:
             if name in seen or not self._is_own(name):
                 continue
             seen.add(name)
+            if wanted & set(vars(sys.modules[name])):
+                return True
             for value in vars(sys.modules[name]).values():
                 if isinstance(value, types.FunctionType):
                     if value.__name__ in wanted:
@@ -83,6 +85,8 @@ class Workspace:
                     queue.append(value.__module__ or "")
                 elif isinstance(value, types.ModuleType):
                     queue.append(value.__name__)
+                    if wanted & set(vars(value)):
+                        return True
                 elif isinstance(value, type):
                     queue.append(value.__module__)
                     if wanted & set(vars(value)):
@@ -139,8 +143,28 @@ class Workspace:
             space = self._namespaces[name] = dict(vars(sys.modules[name]))
             for key, value in list(space.items()):
                 if not key.startswith("__"):
-                    space[key] = self.clone(value)
+                    space[key] = self._imported(f"{name}.{key}", key, value) or self.clone(value)
         return self._namespaces[name]
+
+    def _imported(self, where: str, name: str, value: Any) -> Any:
+        """A well-known function of a library that the model's modules import, or such a library's module; else None."""
+        if isinstance(value, types.ModuleType):
+            known = [key for key in vars(value) if key in self.known or key in self.replace]
+            if (
+                not known
+                or self._is_own(value.__name__)
+                or value.__name__.split(".")[0] in ("torch", "reqnn", "sys", "builtins")
+            ):
+                return None
+            twin = types.ModuleType(value.__name__, value.__doc__)
+            twin.__dict__.update(vars(value))
+            for key in known:
+                twin.__dict__[key] = self._imported(f"{where}.{key}", key, vars(value)[key]) or vars(value)[key]
+            return twin
+        own = isinstance(value, types.FunctionType) and self._is_own(value.__module__ or "")
+        if own or isinstance(value, type) or not callable(value) or (name not in self.known and name not in self.replace):
+            return None
+        return self._point_function(f"{where}:imported", value, name)
 
     def _function(self, function: types.FunctionType, static: bool = False) -> Any:
         home = function.__globals__.get("__name__", "")  # not __module__: a decorator's wrapper has its own globals
@@ -164,11 +188,11 @@ class Workspace:
                 continue  # an empty cell stays empty
         return result
 
-    def _point_function(self, key: str, twin: types.FunctionType) -> PointFunction | None:
-        name = twin.__name__
+    def _point_function(self, key: str, twin: Callable, name: str = "") -> PointFunction | None:
+        name = name or twin.__name__
         if name not in self.replace and name not in self.known:
             return None
-        function = PointFunction(self.known.get(name), twin, self.replace.get(name))
+        function = PointFunction(name, self.known.get(name), twin, self.replace.get(name))
         function.ours = self.decisions.get(key)
         self.functions[key] = function
         return function

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import torch
@@ -38,7 +39,7 @@ def check_cloud(x: Any, name: str, dimension: int | None = 3) -> Tensor:
         raise InputError(f"{name} has dtype {x.dtype}; a floating one is needed: call {name}.float() first.")
     if x.dtype not in (torch.float32, torch.float64):
         x = x.float()  # the values are kept; only the search runs at a precision at which distances are of use
-    if values_readable(x) and not bool(torch.isfinite(x).all()):
+    if values_readable(x) and not all(map(math.isfinite, extremes(x))):
         bad = int((~torch.isfinite(x)).any(-1).sum())
         raise InputError(f"{name} holds NaN or infinity in {bad} points; finite ones are needed: filter them out first.")
     return x
@@ -71,6 +72,12 @@ def check_length(value: Any, name: str) -> float:
     if not isinstance(value, (int, float)) or not 0 < value < float("inf"):
         raise InputError(f"{name} = {value!r}; a positive, finite number is needed, in the units of the coordinates.")
     return float(value)
+
+
+def extremes(x: Tensor) -> tuple[float, float]:
+    """Smallest and largest value, both NaN where one value is: in one pass and without a copy."""
+    low, high = x.detach().aminmax()
+    return float(low), float(high)
 
 
 def values_readable(x: Tensor) -> bool:

@@ -58,15 +58,16 @@ class PointFunction:
     """A well-known function in a revised copy.
 
     Args:
+        name: what the network calls it.
         known: the family, None where the user asked for the replacement.
         original: the function as the network has it.
         replacement: the user's own replacement.
     """
 
-    def __init__(self, known: Known | None, original: Callable, replacement: Callable | None = None) -> None:
+    def __init__(self, name: str, known: Known | None, original: Callable, replacement: Callable | None = None) -> None:
         self.known, self.original, self.replacement = known, original, replacement
         self.ours: bool | None = None
-        self.__name__ = original.__name__
+        self.__name__ = name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Ours, the user's, or the original, as the dry run decided."""
@@ -86,8 +87,14 @@ class PointFunction:
         return result
 
     def _bind(self, args: tuple, kwargs: dict) -> dict[str, Any]:
-        bound = inspect.signature(self.original).bind(*args, **kwargs)
-        return dict(bound.arguments)
+        """Arguments by name; by place, where the function does not tell its names (a compiled one)."""
+        try:
+            signature = inspect.signature(self.original)
+        except (TypeError, ValueError):
+            signature = None
+        if signature is None or any(p.kind is p.VAR_POSITIONAL for p in signature.parameters.values()):
+            return {f"argument{place}": value for place, value in enumerate(args)} | kwargs
+        return dict(signature.bind(*args, **kwargs).arguments)
 
     def _agrees(self, ours: Tensor, args: tuple, kwargs: dict) -> bool:
         """Whether the original, run on the same arguments, gives a result of the same kind."""

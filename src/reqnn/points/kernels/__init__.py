@@ -15,6 +15,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from reqnn.points._coordinates import extremes
+
 MARGIN = 8  # candidates of a neighbour search beyond the k-th
 TREE_DIMENSION = 3  # up to which the search goes by a k-d tree
 BLOCK = 1 << 24  # entries of a block of squared distances
@@ -45,7 +47,7 @@ def serves(*tensors: Tensor) -> bool:
     if torch.compiler.is_compiling() or not all(type(x) is Tensor and x.device.type == "cpu" for x in tensors):
         return False
     bound = torch.finfo(tensors[0].dtype).max ** 0.5 / 1e3
-    return available() and all(float(x.abs().max()) < bound for x in tensors)
+    return available() and all(max(map(abs, extremes(x))) < bound for x in tensors)
 
 
 def serves_width(k: int, points: int, dimension: int) -> bool:
@@ -108,22 +110,24 @@ def _search_rows(xyz: Tensor, query: Tensor, rule: tuple, output: tuple) -> None
     batch, points, dimension = xyz.shape
     center = xyz.mean(1, keepdim=True)
     x = xyz - center
+    same = query.data_ptr() == xyz.data_ptr() and query.shape == xyz.shape and query.stride() == xyz.stride()
+    q = x if same else query - center
     square = x.square().sum(-1)
+    length = (square if same else q.square().sum(-1)).double().sqrt()
     reach = square.amax(1).double().sqrt()
-    # rounding of the products (D), of ‖x‖² (D) and of the centring, each relative to (‖q‖ + ‖x‖)²
-    error = 1.1 * (dimension + 8) * torch.finfo(xyz.dtype).eps / 2
-    xyz, block = xyz.contiguous(), max(1, BLOCK // (batch * points))
+    # rounding of ⟨q, x⟩, ‖x‖², ‖q‖² (D each) and of the centring, all relative to (‖q‖ + ‖x‖)²
+    error = 1.1 * (dimension + 12) * torch.finfo(xyz.dtype).eps / 2
+    xyz, query, block = xyz.contiguous(), query.contiguous(), max(1, BLOCK // (batch * points))
     for first in range(0, query.shape[1], block):
         part = slice(first, first + block)
-        rows = query[:, part].contiguous()
-        q = rows - center
         with torch.autocast("cpu", enabled=False):
-            squares = torch.baddbmm(square[:, None], q, x.mT, alpha=-2)
-        length = torch.linalg.vector_norm(q, dim=-1, dtype=torch.float64)
+            product = q[:, part] @ x.mT
         out = tuple(x[:, part].contiguous() for x in output)
-        _run("neighbours", "search_rows", (squares, length, reach, error, xyz, rows, *rule, *out), out[1].numel())
-        for whole, piece in zip(output, out, strict=True):
-            whole[:, part] = piece
+        rows = (length[:, part].contiguous(), reach, error, xyz, query[:, part].contiguous())
+        _run("neighbours", "search_rows", (product, square, *rows, *rule, *out), out[1].numel())
+        if out[0].data_ptr() != output[0].data_ptr():  # the block was copied
+            for whole, piece in zip(output, out, strict=True):
+                whole[:, part] = piece
 
 
 def _error(xyz: Tensor) -> tuple[float, float]:

@@ -288,18 +288,20 @@ def _up_to(values, threshold, index):
 
 
 @compiled
-def search_rows(square, length, reach, error, xyz, query, place, tolerance, rel, floor,
+def search_rows(product, square, length, reach, error, xyz, query, place, tolerance, rel, floor,
                 found, status, candidates, beyond, first, last):  # fmt: skip
-    """As `search_trees`, from squares (B, M, N) that are ‖q - x‖² - ‖q‖² to within error·(‖q‖ + reach)².
+    """As `search_trees`, from the products ⟨q, x⟩ (B, M, N) and squares ‖x‖² (B, N) of centred queries and points.
 
-    length (B, M) are the norms ‖q‖ of the centred queries and reach (B,) the largest of the centred points.
+    With their norms ‖q‖, length (B, M), they give ‖q - x‖² to within error·(‖q‖ + reach)², reach (B,) the largest ‖x‖.
     """
     k, narrow, total = found.shape[2], candidates.shape[2], xyz.shape[1]
     value, index, distance = np.empty(WIDEST, square.dtype), np.empty(WIDEST, np.int64), np.empty(WIDEST)
+    values, two = np.empty(total, square.dtype), square.dtype.type(2)
     other, least = np.empty(WIDEST, np.int64), np.empty(CLASSES, square.dtype)
     for row in range(first, last):
         b, m = row // query.shape[1], row % query.shape[1]
-        values = square[b, m]
+        for j in range(total):
+            values[j] = square[b, j] - two * product[b, m, j]
         width = narrow
         while True:
             many = -1
@@ -336,10 +338,10 @@ def search_rows(square, length, reach, error, xyz, query, place, tolerance, rel,
 
 
 @parallel
-def search_rows_in_parallel(square, length, reach, error, xyz, query, place, tolerance, rel, floor,
+def search_rows_in_parallel(product, square, length, reach, error, xyz, query, place, tolerance, rel, floor,
                             found, status, candidates, beyond):  # fmt: skip
     """`search_rows` for all queries."""
     rows = status.size
     for task in prange((rows + CHUNK - 1) // CHUNK):
-        search_rows(square, length, reach, error, xyz, query, place, tolerance, rel, floor,
+        search_rows(product, square, length, reach, error, xyz, query, place, tolerance, rel, floor,
                     found, status, candidates, beyond, task * CHUNK, min(rows, (task + 1) * CHUNK))  # fmt: skip
