@@ -13,8 +13,12 @@ duplicates, or images of each other as far as these invariants see: any order is
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import torch
 from torch import Tensor
+
+from reqnn.points._coordinates import values_readable
 
 EPS_PER_TIE = 16
 
@@ -47,6 +51,8 @@ def invariant_rank(xyz: Tensor) -> Tensor:
     rank = torch.zeros(xyz.shape[:2], dtype=torch.int64, device=xyz.device)
     for key in _invariants(xyz):
         rank = _refine(rank, key, tolerance)
+        if values_readable(xyz) and bool((rank.amax(1) == xyz.shape[1] - 1).all()):
+            break  # all points are told apart: the later, dearer invariants cannot change that
     return rank
 
 
@@ -55,8 +61,8 @@ def invariant_order(xyz: Tensor) -> Tensor:
     return invariant_rank(xyz).argsort(dim=1, stable=True).argsort(1)
 
 
-def _invariants(xyz: Tensor) -> list[Tensor]:
-    """Invariants of every point, each of size at most 1 and known to a few eps: (B, N, D) -> [(B, N), …]."""
+def _invariants(xyz: Tensor) -> Iterator[Tensor]:
+    """Invariants of every point, each of size at most 1 and known to a few eps: (B, N, D) -> (B, N), …"""
     u = centered(xyz)
     length = torch.linalg.vector_norm(u, dim=-1, keepdim=True)
     radius = length.amax(1, keepdim=True)
@@ -67,13 +73,15 @@ def _invariants(xyz: Tensor) -> list[Tensor]:
         # the largest ‖u‖ is 1, so the sum below is at least 1 unless all points are one
         return (length**p * u).sum(1, keepdim=True) / (length ** (p + 1)).sum(1, keepdim=True).clamp_min(1.0)
 
-    m2, m4 = moment(2), moment(4)
-    keys = [length[..., 0], (u * m2).sum(-1), (u * m4).sum(-1)]
+    yield length[..., 0]
+    m2 = moment(2)
+    yield (u * m2).sum(-1)
+    m4 = moment(4)
+    yield (u * m4).sum(-1)
     if xyz.shape[2] == 3:
-        keys.append((u * torch.linalg.cross(m2, m4)).sum(-1))
+        yield (u * torch.linalg.cross(m2, m4)).sum(-1)
     covariance = u.mT @ u / length.square().sum(1, keepdim=True).clamp_min(1.0)
-    keys.append(((u @ covariance) * u).sum(-1))
-    return keys
+    yield ((u @ covariance) * u).sum(-1)
 
 
 def _refine(rank: Tensor, key: Tensor, tolerance: float) -> Tensor:

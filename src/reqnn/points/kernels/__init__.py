@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -156,14 +155,9 @@ def _run(module: str, name: str, arguments: tuple, rows: int) -> None:
     before = numba.get_num_threads()
     numba.set_num_threads(threads)
     try:
-        _in_parallel(kernels, name)(*arrays)
+        getattr(kernels, f"{name}_in_parallel")(*arrays)
     finally:
         numba.set_num_threads(before)
-
-
-def _in_parallel(kernels: Any, name: str) -> Callable:
-    kernel: Callable = getattr(kernels, f"{name}_in_parallel")
-    return kernel
 
 
 def _compiled(module: str) -> Any:

@@ -7,6 +7,8 @@ twice that error, and apart where it is above by as much. Tied runs are the conn
 every gap up to the end of the run of the k-th neighbour is clear, runs and neighbours equal those of the reference. If
 one is not, the row is left to the reference arithmetic (`UNCLEAR`); if the run reaches the last candidate, to a wider
 search, and in the end to the reference (`OPEN`).
+
+All of it stands in one file, because numba's cache notices a change of the file of a kernel, not of those it calls.
 """
 
 from __future__ import annotations
@@ -198,9 +200,9 @@ def _write(distance, index, k, limit, rel, floor, found):
 @compiled
 def search_trees(points, order, start, box, xyz, query, place, tolerance, limit, rel, floor,
                  found, status, candidates, beyond, first, last):  # fmt: skip
-    """Neighbours of queries `first` … `last` - 1 of all B·M: found (B, M, k), status (B, M) and, of those that are
+    """Neighbours of queries `first` … `last` - 1 of all B·M: found (B, M, k) and status (B, M).
 
-    UNCLEAR, the candidates (B, M, width) with the distance of the points left out, beyond (B, M).
+    Where that is UNCLEAR, candidates (B, M, width) hold who may be one, and beyond (B, M) how far all others are at least.
     """
     k, narrow, total = found.shape[2], candidates.shape[2], order.shape[1]
     square, index = np.empty(WIDEST), np.empty(WIDEST, np.int64)
