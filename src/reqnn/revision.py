@@ -100,25 +100,35 @@ def revise(
         except HeadWanted:
             auto_real = True
 
-    twin.train(model.training)
-    net.train(model.training)
-    for name, module in model.named_modules():
-        if name in dict(twin.named_modules()):
-            twin.get_submodule(name).training = module.training
+    _restore_modes(net, model)
     copied = _initialise(twin, model, init)
-    net.report = RevisionReport(
+    net.report = _report(model, net, plan, workspace)
+    net.report.to_real = list(dict.fromkeys([*to_real_names, *plan.heads, *found]))
+    net.report.copied, net.report.notes = copied, _notes(plan, found)
+    return net
+
+
+def _restore_modes(net: RevisedModel, model: nn.Module) -> None:
+    """Every module trains or not as its original does."""
+    net.train(model.training)
+    revised = dict(net.model.named_modules())
+    for name, module in model.named_modules():
+        if name in revised:
+            revised[name].training = module.training
+
+
+def _report(model: nn.Module, net: RevisedModel, plan: Plan, workspace: Workspace) -> RevisionReport:
+    """What the dry run has found and changed."""
+    functions = workspace.functions.values()
+    return RevisionReport(
         rows=plan.met_operations,
         parameters_before=_count(model),
         parameters_after=_count(net),
-        to_real=list(dict.fromkeys([*to_real_names, *plan.heads, *found])),
         resized=plan.resized,
         dropped=plan.dropped,
-        replaced=list(dict.fromkeys(f.__name__ for f in workspace.functions.values() if f.ours or f.replacement is not None)),
-        kept=list(dict.fromkeys(f.__name__ for f in workspace.functions.values() if f.ours is False)),
-        copied=copied,
-        notes=_notes(plan, found),
+        replaced=list(dict.fromkeys(f.__name__ for f in functions if f.ours or f.replacement is not None)),
+        kept=list(dict.fromkeys(f.__name__ for f in functions if f.ours is False)),
     )
-    return net
 
 
 def _unwrap(model: nn.Module) -> nn.Module:
