@@ -289,3 +289,19 @@ def test_rules_in_a_set_of_ones_own():
     net = reqnn.revise(refused.Tanh(), points.float(), rules=mine).double().eval()
     assert error(net(points), net(turn(points, 2, ROTATIONS[0]))) <= 1e-9
     assert paper.find("tanh") is None
+
+
+class HandShapedGain(torch.nn.Module):
+    """A gain for each coordinate, reshaped to sizes written out by hand: re-sized to one a vector, it no longer fits."""
+
+    def __init__(self):
+        super().__init__()
+        self.gain, self.conv = torch.nn.Parameter(torch.ones(3)), torch.nn.Conv1d(3, 8, 1)
+
+    def forward(self, x):
+        return self.conv(x * self.gain.view(1, 3, 1)).max(-1)[0]
+
+
+def test_a_parameter_shaped_by_hand_is_refused_by_name():
+    with pytest.raises(reqnn.NoRuleError, match=r"parameter gain .* sizes written out by hand"):
+        reqnn.revise(HandShapedGain(), torch.randn(2, 3, 20))

@@ -17,23 +17,11 @@ from reqnn import InputError, NoRuleError
 
 TOLERANCE = 1e-9
 BY_NAME = {case.name: case for case in CASES}
-BROKEN: dict[str, str] = {}
 
 
-def broken(reason):
-    """Mark a test that shows a known fault of src."""
-    return pytest.mark.xfail(strict=True, reason=reason)
-
-
-def parametrize(*names, faults=BROKEN):
-    """One test a network; those that `revise` cannot do yet are expected to fail."""
-    return pytest.mark.parametrize(
-        "case",
-        [
-            pytest.param(BY_NAME[name], id=name, marks=[broken(faults[name])] if name in faults else [])
-            for name in names or BY_NAME
-        ],
-    )
+def parametrize(*names):
+    """One test a network."""
+    return pytest.mark.parametrize("case", [pytest.param(BY_NAME[name], id=name) for name in names or BY_NAME])
 
 
 def test_there_are_enough_styles():
@@ -97,7 +85,7 @@ def test_gradients_reach_every_parameter(case):
         assert parameter.grad.abs().max() > 0, name
 
 
-@parametrize(faults={})
+@parametrize()
 def test_the_ordinary_network_depends_on_the_orientation(case):
     net, inputs = calibrate(case.model().double(), case.inputs()), case.inputs()
     straight, turned = outputs(net, inputs)[0], outputs(net, case.rotated(inputs, ROTATIONS[0]))[0]
