@@ -1,6 +1,34 @@
-"""Point clouds to train on and to try things with."""
+"""Point clouds to train on and to try things with: data sets, rotation protocols, augmentations, the rotated test set."""
 
+from reqnn.data.augmentation import Augmentation
+from reqnn.data.cloud_file import read_cloud
+from reqnn.data.dataset import PointClouds
 from reqnn.data.digits import digits
+from reqnn.data.downloads import download
+from reqnn.data.duplicates import duplicate_groups
+from reqnn.data.loading import data_root, list_datasets, load
+from reqnn.data.mnist3d import make_3d_mnist
+from reqnn.data.rotated_test_set import RotatedTestSet, rotated_test_set
+from reqnn.data.rotation import PROTOCOLS, random_rotations, rotate
 from reqnn.data.surfaces import surfaces
+from reqnn.data.validation_split import split_validation
 
-__all__ = ["digits", "surfaces"]
+__all__ = [
+    "PROTOCOLS",
+    "Augmentation",
+    "PointClouds",
+    "RotatedTestSet",
+    "data_root",
+    "digits",
+    "download",
+    "duplicate_groups",
+    "list_datasets",
+    "load",
+    "make_3d_mnist",
+    "random_rotations",
+    "read_cloud",
+    "rotate",
+    "rotated_test_set",
+    "split_validation",
+    "surfaces",
+]

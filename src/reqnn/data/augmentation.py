@@ -1,0 +1,109 @@
+"""Training augmentations: pure functions of clouds (B, N, 3) and a random generator, and one value that composes them.
+
+Numbers are drawn on the generator's device, so that a CPU generator gives the same augmentation wherever the points are.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from reqnn.data.rotation import check_protocol, rotate
+from reqnn.errors import InputError
+
+
+@dataclass(frozen=True)
+class Augmentation:
+    """Rotation, then scale, jitter, dropout and a new order of the points, each where asked; the default changes nothing.
+
+    Args:
+        scale: bounds (low, high) of one factor a cloud, drawn uniformly.
+        jitter: standard deviation of the noise on each coordinate.
+        clip: the noise is cut off at ±clip.
+        dropout: largest share of a cloud's points that is dropped; the share is drawn uniformly between 0 and this.
+        rotation: the protocol, "NR", "y", "z" or "AR".
+        shuffle: put the points in a random order.
+    """
+
+    scale: tuple[float, float] = (1.0, 1.0)
+    jitter: float = 0.0
+    dropout: float = 0.0
+    rotation: str = "NR"
+    clip: float = 0.05
+    shuffle: bool = False
+
+    def __post_init__(self) -> None:
+        check_protocol(self.rotation)
+        low, high = self.scale
+        if not 0 < low <= high < math.inf:
+            raise InputError(f"scale is {self.scale}; bounds 0 < low <= high are needed, such as (0.8, 1.25)")
+        if not (0 <= self.jitter < math.inf and 0 <= self.clip < math.inf):
+            raise InputError(f"jitter is {self.jitter} and clip {self.clip}; neither can be negative")
+        if not 0 <= self.dropout < 1:
+            raise InputError(f"dropout is {self.dropout}; a share of the points is needed, at least 0 and below 1")
+
+    def __call__(self, points: Tensor, generator: torch.Generator | None = None) -> Tensor:
+        """The clouds augmented, each by random numbers of its own: (B, N, 3) -> (B, N, 3)."""
+        if self.rotation != "NR":
+            points, _ = rotate(points, self.rotation, generator)
+        if self.scale != (1.0, 1.0):
+            points = random_scale(points, generator, *self.scale)
+        if self.jitter:
+            points = jitter(points, generator, self.jitter, self.clip)
+        if self.dropout:
+            points = point_dropout(points, generator, self.dropout)
+        if self.shuffle:
+            points = shuffle(points, generator)
+        return points
+
+
+def random_scale(points: Tensor, generator: torch.Generator | None, low: float = 0.8, high: float = 1.25) -> Tensor:
+    """Each cloud times one number, uniform between low and high: (B, N, 3) -> (B, N, 3)."""
+    factor = low + (high - low) * _uniform(generator, len(points), 1, 1)
+    return points * factor.to(points.dtype).to(points.device)
+
+
+def jitter(points: Tensor, generator: torch.Generator | None, sigma: float = 0.01, clip: float = 0.05) -> Tensor:
+    """Each coordinate moved by normal noise of standard deviation sigma, cut off at ±clip: (B, N, 3) -> (B, N, 3)."""
+    place = None if generator is None else generator.device
+    noise = torch.randn(points.shape, generator=generator, device=place, dtype=points.dtype).to(points.device)
+    return points + (sigma * noise).clamp(-clip, clip)
+
+
+def point_dropout(points: Tensor, generator: torch.Generator | None, largest: float = 0.875) -> Tensor:
+    """Drop a random share of each cloud, uniform between 0 and `largest`; dropped points move onto the first that is kept.
+
+    The number of points stays, as PointNet++ does it: the cloud as a set is smaller. At least one point is kept.
+
+    Shapes: (B, N, 3) -> (B, N, 3).
+    """
+    batch, count = points.shape[:2]
+    if count == 0:
+        return points
+    share, draw = largest * _uniform(generator, batch, 1), _uniform(generator, batch, count)
+    kept = ((draw >= share) | (draw == draw.amax(1, keepdim=True))).to(points.device)
+    first = kept.int().argmax(1)  # the first of the largest
+    anchor = points[torch.arange(batch, device=points.device), first].unsqueeze(1)
+    return torch.where(kept.unsqueeze(-1), points, anchor)
+
+
+def random_subset(points: Tensor, generator: torch.Generator | None, keep: int) -> Tensor:
+    """A random `keep` of each cloud's points, in random order: (B, N, 3) -> (B, keep, 3)."""
+    if not 1 <= keep <= points.shape[1]:
+        raise InputError(f"{keep} points are to be kept of clouds of {points.shape[1]}; keep between 1 and that many")
+    order = _uniform(generator, *points.shape[:2]).argsort(dim=1, stable=True)[:, :keep]
+    return points.gather(1, order.unsqueeze(-1).expand(-1, -1, 3).to(points.device))
+
+
+def shuffle(points: Tensor, generator: torch.Generator | None) -> Tensor:
+    """The points of each cloud in a random order of its own: (B, N, 3) -> (B, N, 3)."""
+    return random_subset(points, generator, points.shape[1]) if points.shape[1] else points
+
+
+def _uniform(generator: torch.Generator | None, *shape: int) -> Tensor:
+    """Numbers uniform on [0, 1) in float64, whose ties are rare, on the generator's device: not every device has float64."""
+    place = None if generator is None else generator.device
+    return torch.rand(shape, generator=generator, device=place, dtype=torch.float64)

@@ -1,0 +1,107 @@
+"""Downloads with a checksum, where a stable public address exists; nothing is left half-written."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from reqnn.data.loading import data_root
+from reqnn.data.sets import SETS
+from reqnn.errors import InputError
+
+
+@dataclass(frozen=True)
+class Download:
+    """Files that can be fetched.
+
+    Args:
+        folder: where they go, under the data root.
+        mirrors: addresses that each file name is put behind; tried in this order.
+        files: the names, with the SHA-256 of each.
+    """
+
+    folder: str
+    mirrors: tuple[str, ...]
+    files: dict[str, str]
+
+
+DOWNLOADS = {
+    "mnist": Download(
+        "mnist",
+        ("https://ossci-datasets.s3.amazonaws.com/mnist/", "https://storage.googleapis.com/cvdf-datasets/mnist/"),
+        {
+            "train-images-idx3-ubyte.gz": "440fcabf73cc546fa21475e81ea370265605f56be210a4024d2ca8f203523609",
+            "train-labels-idx1-ubyte.gz": "3552534a0a558bbed6aed32b30c495cca23d567ec52cac8be1a0730e8010255c",
+            "t10k-images-idx3-ubyte.gz": "8d422c7b0a1c1c79245a5bcf07fe86e33eeafee792b84584aec276f5a2dbc4e6",
+            "t10k-labels-idx1-ubyte.gz": "f7ae60f92e00ec6debd23a6088c31dbd2371eca3ffa0defaefb259924204aec6",
+        },
+    )
+}
+
+
+def download(name: str, root: str | Path | None = None) -> list[Path]:
+    """Fetch a data set's files into the data root, those that are there and whole excepted; where they are.
+
+    Only what has a stable public address and a known checksum can be fetched: for the rest the error says how to get it.
+    """
+    if name in DOWNLOADS:
+        wanted = DOWNLOADS[name]
+        folder = data_root(root) / wanted.folder
+        return [fetch(file, checksum, folder, wanted.mirrors) for file, checksum in wanted.files.items()]
+    able = ", ".join(DOWNLOADS)
+    if name not in SETS:
+        raise InputError(f"{name!r} is no data set; those that can be downloaded: {able}; all others: {', '.join(SETS)}")
+    known = SETS[name]
+    if known.embedded is not None:
+        raise InputError(f"{name} is part of the package: there is nothing to download")
+    where = data_root(root) / known.folders[0]
+    raise InputError(f"{name} is yours to get: no checksum of it is known here. {known.how_to_get}\nPut it into {where}")
+
+
+def fetch(file: str, checksum: str, folder: Path, mirrors: tuple[str, ...]) -> Path:
+    """One file from the first mirror that gives it whole: its SHA-256 is checked before it gets its name."""
+    import pooch
+    import requests
+
+    failures = []
+    for mirror in mirrors:
+        try:
+            with _quiet():
+                return Path(pooch.retrieve(mirror + file, f"sha256:{checksum}", file, folder))
+        except requests.RequestException as error:
+            failures.append(f"{mirror}: {_reason(error)}")
+        except ValueError:  # pooch's word for a wrong checksum
+            failures.append(f"{mirror}: what came has another checksum than {checksum[:12]}…, and was thrown away")
+        except OSError as error:
+            raise InputError(
+                f"{folder / file} cannot be written ({error.strerror}); set REQNN_DATA to another folder"
+            ) from error
+    reasons = "".join(f"\n  {failure}" for failure in failures)
+    raise InputError(
+        f"{file} could not be downloaded; nothing is left of it:{reasons}\nTry again, or put it into {folder} yourself"
+    )
+
+
+def _reason(error: Exception) -> str:
+    response = getattr(error, "response", None)
+    if response is not None:
+        return f"the server says {response.status_code} {response.reason}"
+    kinds = {"ConnectionError": "no connection", "ChunkedEncodingError": "the connection broke off"}
+    return kinds.get(type(error).__name__, f"{type(error).__name__}: {error}")
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without pooch's own messages."""
+    import pooch
+
+    logger = pooch.get_logger()
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

@@ -1,0 +1,98 @@
+"""HDF5 files and their fields, read with errors that name both."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from reqnn.errors import InputError
+
+if TYPE_CHECKING:
+    import h5py
+
+
+SIGNATURE = b"\x89HDF\r\n\x1a\n"
+
+
+def is_hdf5(path: Path) -> bool:
+    """Whether a file is, or by its name ought to be, HDF5."""
+    if not path.is_file():
+        return False
+    if path.suffix.lower() in (".h5", ".hdf5"):
+        return True
+    with path.open("rb") as file:
+        return file.read(len(SIGNATURE)) == SIGNATURE
+
+
+@contextmanager
+def open_hdf5(path: Path) -> Iterator[h5py.File]:
+    """An HDF5 file open for reading; `InputError` where it is missing, unreadable, truncated or something else."""
+    import h5py
+
+    if not path.is_file():
+        raise InputError(f"there is no file {path}")
+    try:
+        with path.open("rb") as raw:
+            empty = not raw.read(1)
+        file = None if empty else h5py.File(path, "r")
+    except PermissionError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}); check its permissions") from error
+    except OSError as error:
+        raise InputError(f"{path} is no HDF5 file, or only part of one; get it again ({error})") from error
+    if file is None:
+        raise InputError(f"{path} is empty; get it again")
+    with file:
+        yield file
+
+
+def read_field(group: Any, field: str, path: Path) -> np.ndarray:
+    """The array of one field of a file or group."""
+    import h5py
+
+    where = f"{path}: field '{group.name.strip('/')}/{field}'".replace("'/", "'")
+    found = group.get(field)
+    if not isinstance(found, h5py.Dataset):
+        there = ", ".join(list(group)[:8]) or "nothing"
+        raise InputError(f"{where} is missing; the file holds {there}")
+    try:
+        array: np.ndarray = found[()]
+    except OSError as error:
+        raise InputError(f"{where} cannot be read; the file is truncated or damaged, get it again ({error})") from error
+    if not isinstance(array, np.ndarray) or array.dtype.kind not in "iuf":
+        raise InputError(f"{where} holds no array of numbers")
+    return array
+
+
+def read_clouds(group: Any, field: str, path: Path) -> np.ndarray:
+    """Clouds (S, M, 3) float32 with finite coordinates; further columns (normals, colours) are left out."""
+    array = read_field(group, field, path)
+    if array.ndim != 3 or array.shape[2] < 3 or array.shape[1] == 0:
+        raise InputError(f"{path}: field '{field}' has shape {array.shape}; clouds (samples, points, 3) are needed")
+    if array.dtype.kind != "f":
+        raise InputError(f"{path}: field '{field}' holds {array.dtype}; coordinates are floating-point numbers")
+    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is reported
+        array = np.ascontiguousarray(array[..., :3], dtype=np.float32)
+    finite = np.isfinite(array).all(axis=(1, 2))
+    if not finite.all():
+        raise InputError(f"{path}: field '{field}', cloud {int(np.argmin(finite))} holds NaN or infinite coordinates")
+    return array
+
+
+def read_labels(group: Any, field: str, path: Path, count: int, classes: int | None) -> np.ndarray:
+    """Labels (S,) int64 for `count` clouds, stored as (S,) or (S, 1), each below the number of classes where it is known."""
+    array = read_field(group, field, path)
+    if array.shape not in ((count,), (count, 1)):
+        raise InputError(f"{path}: field '{field}' has shape {array.shape}; ({count}, 1) is needed, for {count} clouds")
+    if array.dtype.kind == "f" and not (np.isfinite(array) & (array == np.floor(array))).all():
+        raise InputError(f"{path}: field '{field}' holds fractions; labels are whole numbers")
+    labels = array.reshape(count).astype(np.int64)
+    wrong = (labels < 0) | (labels >= (np.inf if classes is None else classes))
+    if wrong.any():
+        at = int(np.argmax(wrong))
+        known = "from 0 on" if classes is None else f"0 to {classes - 1}, for {classes} classes"
+        raise InputError(f"{path}: field '{field}', cloud {at} is labelled {labels[at]}; labels are {known}")
+    return labels

@@ -1,0 +1,139 @@
+"""`load`: one entry to every data set, by its name or by its path."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from reqnn.data.dataset import PointClouds
+from reqnn.data.layouts import Request, layout_of
+from reqnn.data.sampling import check_sampling
+from reqnn.data.sets import SETS, NamedSet
+from reqnn.data.streams import check_seed
+from reqnn.errors import InputError
+
+ROOT_VARIABLE = "REQNN_DATA"
+
+
+def load(
+    name_or_path: str | Path,
+    split: str,
+    points: int = 1024,
+    root: str | Path | None = None,
+    seed: int = 0,
+    *,
+    sampling: str = "random",
+    short: str = "error",
+    normalize: bool | None = None,
+    up: str | None = None,
+    variant: str | None = None,
+    test_fraction: float = 0.2,
+    split_seed: int = 0,
+    cache: str | Path | None = None,
+) -> PointClouds:
+    """The clouds of one split of a data set: one of `list_datasets()`, or a folder or file whose layout is recognised.
+
+    Args:
+        split: "train" or "test", and what else the files have; for a validation set see `split_validation`.
+        points: how many a cloud gets; meshes are sampled on their surface.
+        root: the folder that holds the named data sets; default: $REQNN_DATA, else the user's cache folder.
+        seed: of the choice of points.
+        sampling: which points of a larger cloud to take, a "random" choice or the "first".
+        short: what to do with a cloud of fewer points, raise an "error" or "repeat" points.
+        normalize: centre each cloud and scale it to the unit sphere; default: unless its files hold it so.
+        up: the vertical axis, where you know better than the layout.
+        variant: which of several versions in one folder, for example ScanObjectNN's "augmentedrot_scale75".
+        test_fraction: share of each class that is the test split where the files have none, drawn by `split_seed`.
+        cache: where sampled meshes are kept; default: the user's cache folder.
+    """
+    check_sampling(sampling, short, points, seed)
+    check_seed(split_seed, "split_seed")
+    if not 0 < test_fraction < 1:
+        raise InputError(f"test_fraction is {test_fraction}; a share between 0 and 1 is needed")
+    base = data_root(root)
+    request = Request(
+        split=split,
+        points=points,
+        seed=seed,
+        sampling=sampling,
+        short=short,
+        normalize=normalize,
+        up=up,
+        variant=variant,
+        test_fraction=test_fraction,
+        split_seed=split_seed,
+        cache=_user_cache() / "sampled" if cache is None else Path(cache),
+    )
+    known = SETS.get(str(name_or_path))
+    path = Path(name_or_path).expanduser() if known is None else None
+    if known is None and path is not None:
+        if not path.exists():
+            raise InputError(
+                f"{str(name_or_path)!r} is neither a data set nor a path; the data sets are {', '.join(list_datasets())}"
+            )
+        known = next((one for one in SETS.values() if path.name in one.folders and not one.only), None)
+    return _load(known, path, base, request)
+
+
+def _load(known: NamedSet | None, path: Path | None, root: Path, request: Request) -> PointClouds:
+    if known is None:
+        assert path is not None
+        return layout_of(path).load(path, replace(request, name=path.resolve().name))
+    request = replace(request, name=known.name, classes=known.classes, only=known.only, up=request.up or known.up)
+    if known.embedded is not None:
+        return known.embedded(request)
+    path = path or find_folder(known, root)
+    return keep_classes(layout_of(path).load(path, request), known.only)
+
+
+def list_datasets() -> list[str]:
+    """The names that `load` knows."""
+    return list(SETS)
+
+
+def data_root(root: str | Path | None = None) -> Path:
+    """The folder that holds the named data sets: as given, else $REQNN_DATA, else the user's cache folder."""
+    given = root or os.environ.get(ROOT_VARIABLE)
+    if given:
+        return Path(given).expanduser()
+    return _user_cache()
+
+
+def _user_cache() -> Path:
+    import pooch
+
+    return Path(pooch.os_cache("reqnn"))
+
+
+def find_folder(known: NamedSet, root: Path) -> Path:
+    """The folder of a data set under the root; `InputError` with where to get it where there is none."""
+    for name in known.folders:
+        if (root / name).exists():
+            return root / name
+    raise InputError(
+        f"{known.name} is not on this machine.\n"
+        f"  what to get: {known.how_to_get}\n"
+        f"  where to put it: {root / known.folders[0]}\n"
+        f"    (also looked for there: {', '.join(known.folders[1:])})\n"
+        f"  another place: set the variable {ROOT_VARIABLE} to the folder that holds it (now {_root_now()}), or give its path"
+    )
+
+
+def _root_now() -> str:
+    return repr(os.environ[ROOT_VARIABLE]) if os.environ.get(ROOT_VARIABLE) else "not set"
+
+
+def keep_classes(clouds: PointClouds, only: tuple[str, ...] | None) -> PointClouds:
+    """The clouds of these classes, numbered in this order; all of them for None."""
+    if only is None or clouds.classes == only:
+        return clouds
+    missing = [name for name in only if name not in clouds.classes]
+    if missing:
+        raise InputError(f"{clouds.name}: its files hold no class {', '.join(missing)}; they hold {', '.join(clouds.classes)}")
+    number = torch.full((len(clouds.classes),), -1)
+    number[[clouds.classes.index(name) for name in only]] = torch.arange(len(only))
+    kept = clouds.subset((number[clouds.labels] >= 0).nonzero()[:, 0])
+    return replace(kept, labels=number[kept.labels], classes=only)

@@ -1,0 +1,53 @@
+"""OFF meshes, also those of ModelNet whose counts stand on the line of the word OFF; strict, so that half a file is no mesh."""
+
+from __future__ import annotations
+
+import numpy as np
+
+HEADERS = (b"OFF", b"COFF", b"NOFF")
+
+
+def parse_off(content: bytes) -> tuple[np.ndarray, np.ndarray]:
+    """Vertices (V, 3) float64 and triangles (F, 3) int64; polygons become fans. A `ValueError` says what is wrong."""
+    lines = [line for raw in content.splitlines() if (line := raw.partition(b"#")[0].strip())]
+    header = next((word for word in HEADERS if lines and lines[0].startswith(word)), None)
+    if header is None:
+        raise ValueError("it does not begin with OFF")
+    lines[0] = lines[0][len(header) :]
+    body = lines if lines[0] else lines[1:]
+    counts = body[0].split() if body else []
+    if len(counts) < 2:
+        raise ValueError("the numbers of vertices and faces are missing")
+    vertices, faces = int(counts[0]), int(counts[1])
+    if len(body) - 1 < vertices + faces:
+        raise ValueError(f"{vertices} vertices and {faces} faces are announced; {len(body) - 1} lines follow: it is truncated")
+    return _vertices(body[1 : 1 + vertices]), _triangles(body[1 + vertices : 1 + vertices + faces], vertices)
+
+
+def _vertices(lines: list[bytes]) -> np.ndarray:
+    tokens = b" ".join(lines).split()
+    if len(tokens) != 3 * len(lines):  # normals or colours follow the coordinates
+        tokens = [token for line in lines for token in line.split()[:3]]
+    if len(tokens) != 3 * len(lines):
+        raise ValueError("a vertex has fewer than three coordinates")
+    return np.array(tokens).astype(np.float64).reshape(-1, 3)
+
+
+def _triangles(lines: list[bytes], vertices: int) -> np.ndarray:
+    tokens = b" ".join(lines).split()
+    if len(tokens) == 4 * len(lines) and all(size == b"3" for size in tokens[::4]):
+        corners = np.array(tokens).astype(np.int64).reshape(-1, 4)[:, 1:]
+    else:
+        corners = np.array([fan for line in lines for fan in _fan(line)], dtype=np.int64).reshape(-1, 3)
+    if len(corners) and not 0 <= corners.min() <= corners.max() < vertices:
+        raise ValueError(f"a face names a vertex that is not there; there are {vertices}")
+    return corners
+
+
+def _fan(line: bytes) -> list[tuple[int, int, int]]:
+    """The triangles of one polygon; colours that follow its corners are left out."""
+    size, *rest = line.split()
+    corners = [int(token) for token in rest[: int(size)]]
+    if len(corners) != int(size):
+        raise ValueError(f"a face of {int(size)} corners names {len(corners)}")
+    return [(corners[0], corners[i], corners[i + 1]) for i in range(1, len(corners) - 1)]

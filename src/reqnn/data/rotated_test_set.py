@@ -1,0 +1,167 @@
+"""The paper's test set: every test shape turned ten times, by rotations that anyone can draw again or load (section 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import Dataset
+
+from reqnn.data.atomic import atomic_file
+from reqnn.data.dataset import PointClouds
+from reqnn.data.rotation import check_protocol, turn
+from reqnn.data.streams import check_seed, stream
+from reqnn.errors import InputError
+
+FORMAT = "reqnn rotated test set 1"
+
+
+@dataclass(frozen=True, eq=False)
+class RotatedTestSet(Dataset[tuple[Tensor, int]]):
+    """Clouds and the rotations each is tested in; item i is cloud i // copies turned by its rotation i % copies.
+
+    The turned clouds are made when asked for, in float64 and then rounded: the same in every batch.
+
+    Shapes:
+        matrices: (S, copies, 3, 3) float64, orthonormal with determinant +1
+    """
+
+    clouds: PointClouds
+    matrices: Tensor
+    protocol: str = "AR"
+    seed: int | None = None
+
+    def __post_init__(self) -> None:
+        shape = tuple(self.matrices.shape)
+        if len(shape) != 4 or shape[0] != len(self.clouds) or shape[2:] != (3, 3) or self.matrices.dtype != torch.float64:
+            raise InputError(
+                f"{len(self.clouds)} clouds need rotations ({len(self.clouds)}, copies, 3, 3) float64; "
+                f"given {shape} {self.matrices.dtype}"
+            )
+        defect = (self.matrices.mT @ self.matrices - torch.eye(3, dtype=torch.float64)).abs()
+        if not bool((defect < 1e-9).all()) or not bool((torch.linalg.det(self.matrices) > 0).all()):
+            raise InputError("a matrix of the rotated test set is no rotation: MᵀM = 1 and det M = +1 are needed")
+
+    @property
+    def copies(self) -> int:
+        """How many times each cloud is tested."""
+        return self.matrices.shape[1]
+
+    def __len__(self) -> int:
+        return len(self.clouds) * self.copies
+
+    def __getitem__(self, index: int) -> tuple[Tensor, int]:
+        index = range(len(self))[index]
+        points, labels = self._items(torch.tensor([index]))
+        return points[0], int(labels[0])
+
+    def batches(self, size: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+        """Turned clouds (B, N, 3), labels (B,) and item numbers (B,), in order, B ≤ size at a time."""
+        if size < 1:
+            raise InputError(f"the batch size is {size}; at least 1 is needed")
+        for index in torch.arange(len(self)).split(size):
+            yield *self._items(index), index
+
+    def _items(self, index: Tensor) -> tuple[Tensor, Tensor]:
+        cloud, copy = index // self.copies, index % self.copies
+        points = self.clouds.points[cloud]
+        if self.protocol != "NR":
+            points = turn(points, self.matrices[cloud, copy])
+        return points, self.clouds.labels[cloud]
+
+    def save(self, path: str | Path) -> Path:
+        """Write the rotations, and what they belong to, as a safetensors file; the clouds themselves are not in it."""
+        from safetensors.torch import save_file
+
+        path = Path(path)
+        metadata = {
+            "format": FORMAT,
+            "protocol": self.protocol,
+            "seed": "" if self.seed is None else str(self.seed),
+            "name": self.clouds.name,
+            "split": self.clouds.split,
+            "clouds": self.clouds.fingerprint(),
+        }
+        with atomic_file(path) as partial:
+            save_file({"matrices": self.matrices.contiguous()}, partial, metadata)
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path, clouds: PointClouds) -> RotatedTestSet:
+        """Read what `save` wrote, for the same clouds; `InputError` for any others."""
+        from safetensors import SafetensorError, safe_open
+
+        try:
+            with safe_open(path, framework="pt") as file:
+                metadata, matrices = file.metadata() or {}, file.get_tensor("matrices")
+        except (OSError, SafetensorError) as error:
+            raise InputError(f"{path}: no rotated test set can be read from it ({error})") from error
+        if metadata.get("format") != FORMAT:
+            raise InputError(f"{path}: its format is {metadata.get('format')!r}; {FORMAT!r} is needed")
+        if metadata["clouds"] != clouds.fingerprint():
+            raise InputError(
+                f"{path}: its rotations are for other clouds: {metadata['name']} {metadata['split']}, {len(matrices)} clouds; "
+                f"given {clouds.name} {clouds.split}, {tuple(clouds.points.shape)}. Load the data with the same settings "
+                "(points, seed, sampling), or draw a set for these: rotated_test_set(clouds)"
+            )
+        return cls(clouds, matrices, metadata["protocol"], int(metadata["seed"]) if metadata["seed"] else None)
+
+
+def rotated_test_set(clouds: PointClouds, protocol: str = "AR", copies: int = 10, seed: int = 0) -> RotatedTestSet:
+    """Every cloud with `copies` rotations drawn by the protocol: the same numbers from the same seed on every machine.
+
+    Cloud i has a stream of its own, so that its rotations depend neither on the other clouds nor on how many copies follow.
+    """
+    check_protocol(protocol)
+    if copies < 1:
+        raise InputError(f"copies is {copies}; at least 1 is needed")
+    check_seed(seed)
+    matrices = np.stack([_rotations(seed, i, protocol, copies) for i in range(len(clouds))]) if len(clouds) else np.empty(0)
+    return RotatedTestSet(clouds, torch.from_numpy(matrices.reshape(-1, copies, 3, 3)), protocol, seed)
+
+
+def _rotations(seed: int, cloud: int, protocol: str, copies: int) -> np.ndarray:
+    """Matrices (copies, 3, 3) from the stream (seed, cloud).
+
+    Marsaglia's way from points in the unit disc to S³ needs +, ×, / and √ only, which IEEE 754 rounds in one way:
+    no sine whose last digit depends on the machine.
+    """
+    if protocol == "NR":
+        return np.broadcast_to(np.eye(3), (copies, 3, 3))
+    disc = _disc(stream("rotation", seed, cloud), 2 * copies)
+    (a, b), (c, d) = disc[0::2].T, disc[1::2].T
+    near, far = a * a + b * b, c * c + d * d
+    if protocol == "AR":
+        stretch = np.sqrt((1 - near) / far)
+        return _matrices(a, b, c * stretch, d * stretch)
+    radius = np.sqrt(near)
+    cosine, sine, zero, one = a / radius, b / radius, np.zeros(copies), np.ones(copies)
+    if protocol == "y":
+        rows = [cosine, zero, sine, zero, one, zero, -sine, zero, cosine]
+    else:
+        rows = [cosine, -sine, zero, sine, cosine, zero, zero, zero, one]
+    return np.stack(rows, axis=-1).reshape(copies, 3, 3)
+
+
+def _disc(random: np.random.Generator, count: int) -> np.ndarray:
+    """The first `count` points (count, 2) of a stream that lie in the unit disc, not at its centre."""
+    found = np.empty((0, 2))
+    while len(found) < count:
+        points = 2 * random.random((32, 2)) - 1
+        square = points[:, 0] ** 2 + points[:, 1] ** 2
+        found = np.concatenate([found, points[(square > 0) & (square < 1)]])
+    return found[:count]
+
+
+def _matrices(w: np.ndarray, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
+    """Rotation matrices (..., 3, 3) of unit quaternions w + x i + y j + z k, each part (...), element by element."""
+    rows = [
+        1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y),
+        2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x),
+        2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y),
+    ]  # fmt: skip
+    return np.stack(rows, axis=-1).reshape(*w.shape, 3, 3)

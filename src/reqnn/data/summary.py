@@ -1,0 +1,62 @@
+"""What is in a data set: counts, sizes, copies, ties."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from reqnn.data.dataset import PointClouds
+from reqnn.data.duplicates import different_points, duplicate_groups
+
+LOOKED_AT = 32  # clouds whose points are compared
+NEIGHBOURS = 20
+
+
+def summarise(clouds: PointClouds) -> dict[str, Any]:
+    """Figures of one split, ready for JSON.
+
+    `duplicates` are clouds equal to an earlier one. Of the first `looked_at` clouds, `coincident` hold a point twice, and
+    `tied` is the share of their points with two of the 20 nearest neighbours at one distance, up to the rounding of float32.
+    """
+    some = clouds.points[:LOOKED_AT]
+    return {
+        "split": clouds.split,
+        "clouds": len(clouds),
+        "points": clouds.points.shape[1],
+        "classes": len(clouds.classes),
+        "counts": clouds.counts,
+        "up": clouds.up,
+        "normals": clouds.normals is not None,
+        "radius": [round(float(value), 4) for value in _radii(clouds).aminmax()],
+        "duplicates": len(clouds) - int(_groups(clouds).max()) - 1,
+        "looked_at": len(some),
+        "tied": round(sum(_tied(cloud) for cloud in some) / max(len(some), 1), 4),
+        "coincident": sum(len(different_points(cloud.numpy())) < len(cloud) for cloud in some),
+        "fingerprint": clouds.fingerprint(),
+    }
+
+
+def shared_clouds(first: PointClouds, second: PointClouds) -> int:
+    """How many clouds of the second set hold exactly the points of one in the first."""
+    if first.points.shape[1] != second.points.shape[1]:
+        return 0
+    groups = duplicate_groups(torch.cat([first.points, second.points]))
+    return int(torch.isin(groups[len(first) :], groups[: len(first)]).sum())
+
+
+def _groups(clouds: PointClouds) -> torch.Tensor:
+    groups = duplicate_groups(clouds.points) if clouds.groups is None else clouds.groups
+    return torch.unique(groups, return_inverse=True)[1]
+
+
+def _tied(cloud: torch.Tensor) -> float:
+    """The share of a cloud's points (N, 3) with equal distances among the nearest neighbours."""
+    distances = torch.cdist(cloud.double(), cloud.double())
+    near = distances.topk(min(NEIGHBOURS + 1, len(cloud)), largest=False).values[:, 1:]  # the first is the point itself
+    tolerance = 4 * torch.finfo(torch.float32).eps * cloud.abs().max()
+    return float((near.diff(dim=1) <= tolerance).any(1).double().mean())
+
+
+def _radii(clouds: PointClouds) -> torch.Tensor:
+    return clouds.points.norm(dim=-1).amax(1)
