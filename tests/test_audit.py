@@ -87,7 +87,7 @@ def test_original_models_fail(name):
     report = audit(small(name, equivariant=False), surfaces(), **QUICK, modes=("eval",))
     assert not report.ok
     assert report.rotation_error > 1e-2
-    first = {"dgcnn": "conv1.0", "pointnet": "conv1", "pointconv": "sa1.mlp_convs.0", "pointnet2": "sa1.conv_blocks.0.0"}
+    first = {"dgcnn": "conv1.0", "pointnet": "conv1", "pointconv": "sa1.weightnet.convs.0", "pointnet2": "sa1.mlps.0.convs.0"}
     assert report.first_rotation_failure == first.get(name, report.first_rotation_failure)
     assert (report.first_permutation_failure is not None) == name.startswith(("pointnet2", "pointconv"))
 

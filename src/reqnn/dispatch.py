@@ -129,11 +129,13 @@ def _finish(result: Any, operands: list[QuaternionTensor]) -> None:
             continue
         if out.source is None:
             out.source = operands[0].source
-        if out.channel_axis is None and out.components.shape == operands[0].components.shape:
+        if out.channel_axis is None and out.stored_shape == operands[0].stored_shape:
             out.channel_axis = operands[0].channel_axis
+        if out._components is None:  # deferred: nothing to share yet
+            continue
         storage = out.components.untyped_storage()._cdata
         for operand in operands:
-            if operand.components.untyped_storage()._cdata == storage:
+            if operand._components is not None and operand.components.untyped_storage()._cdata == storage:
                 out.share_memory_of(operand)
 
 

@@ -25,6 +25,7 @@ from reqnn.trace import user_frame
 
 if TYPE_CHECKING:
     from reqnn.context import Context
+    from reqnn.nn.deferred import Deferred
 
 
 class QuaternionTensor(torch.Tensor):
@@ -39,9 +40,13 @@ class QuaternionTensor(torch.Tensor):
     Attributes:
         source: in a dry run, the layer with weights that made it.
         channel_axis: the axis that the last linear map mixed, where it is still known.
+        deferred: what is still to be done to get its components, where a batch-norm has left that to the next layer.
+        waiting: tensors whose deferred components are computed from the ones here.
     """
 
-    components: Tensor
+    _components: Tensor | None
+    deferred: Deferred | None
+    waiting: weakref.WeakValueDictionary[int, QuaternionTensor]
     axis: int | None
     vectors: str
     context: Context
@@ -69,7 +74,8 @@ class QuaternionTensor(torch.Tensor):
         self: QuaternionTensor = torch.Tensor._make_wrapper_subclass(
             cls, shape, dtype=components.dtype, device=components.device, requires_grad=False
         )
-        self.components, self.axis, self.vectors = components, axis, layout
+        self._components, self.deferred, self.axis, self.vectors = components, None, axis, layout
+        self.waiting = weakref.WeakValueDictionary()
         if context is None:
             from reqnn.context import default_context
 
@@ -84,9 +90,33 @@ class QuaternionTensor(torch.Tensor):
     # -- what the rules use ----------------------------------------------------------------------------------------
 
     @property
+    def components(self) -> Tensor:
+        """The stored parts, (3, *shape) or (4, *shape)."""
+        if self._components is None:
+            assert self.deferred is not None
+            self._components = self.deferred.components()
+        return self._components
+
+    @components.setter
+    def components(self, value: Tensor) -> None:
+        self._components, self.deferred = value, None
+
+    @property
+    def stored_shape(self) -> torch.Size:
+        """The shape of the components, known also while they are deferred."""
+        return self.deferred.raw.shape if self._components is None and self.deferred is not None else self.components.shape
+
+    def defer(self, deferred: Deferred) -> QuaternionTensor:
+        """A tensor of the same logical shape whose components are computed when they are asked for."""
+        out = QuaternionTensor(deferred.raw, self.axis, self.vectors, self.context)
+        out._components, out.deferred, out.channel_axis = None, deferred, self.channel_axis
+        deferred.waiting[id(out)] = out
+        return out
+
+    @property
     def user_shape(self) -> torch.Size:
         """The shape that the user's code sees: vectors count as three channels."""
-        shape = list(self.components.shape[1:])
+        shape = list(self.stored_shape[1:])
         if self.axis is not None:
             shape[self.axis] = lay.width(self.vectors)
         return torch.Size(shape)
@@ -94,7 +124,7 @@ class QuaternionTensor(torch.Tensor):
     @property
     def rank(self) -> int:
         """The number of logical axes."""
-        return self.components.dim() - 1
+        return len(self.stored_shape) - 1
 
     def dims(self, dim: int | Sequence[int]) -> tuple[int, ...]:
         """Logical axes, made non-negative."""
@@ -115,7 +145,7 @@ class QuaternionTensor(torch.Tensor):
     def layout_on(self, dim: int) -> str:
         """The layout of an axis; features, where none was set."""
         dim = dim % self.rank
-        return self.vectors if dim == self.axis else "f" * self.components.shape[dim + 1]
+        return self.vectors if dim == self.axis else "f" * self.stored_shape[dim + 1]
 
     def holds_vectors(self, dim: int) -> bool:
         """Whether the axis holds coordinates, three channels a vector."""
@@ -128,6 +158,8 @@ class QuaternionTensor(torch.Tensor):
 
     def squared_norm(self) -> Tensor:
         """‖q‖² of each element, real and invariant to rotation; one number a vector."""
+        if self._components is None and self.deferred is not None:
+            return self.deferred.squared_norm()
         return self.components.square().sum(0)
 
     def norm_of_elements(self) -> Tensor:
@@ -179,17 +211,23 @@ class QuaternionTensor(torch.Tensor):
         Live views of the same memory see the change where torch can write it there (`linear`); otherwise they are marked
         stale, and using one raises.
         """
-        if other.components is self.components:
+        if other is self or (other.deferred is None and other.components is self.components):
             return self
         if other.user_shape != self.user_shape:
             raise RuntimeError(f"output with shape {list(self.user_shape)} doesn't match {list(other.user_shape)}")
         views = [alias for alias in self._aliases.values() if alias is not self]
-        if views and linear and self.components.shape == other.components.shape:
+        if views and linear and self.stored_shape == other.stored_shape:
+            for alias in self._aliases.values():
+                for tensor in list(alias.waiting.values()):
+                    assert tensor.components is not None  # computed now, from the numbers as they still are
             self.components.copy_(other.components)
             return self
         for alias in views:
             alias._stale = user_frame()
-        self.components, self.axis, self.vectors = other.components, other.axis, other.vectors
+        self._components, self.deferred = other._components, other.deferred
+        self.axis, self.vectors = other.axis, other.vectors
+        if self.deferred is not None:
+            self.deferred.waiting[id(self)] = self
         self._aliases = weakref.WeakValueDictionary({id(self): self})
         return self
 

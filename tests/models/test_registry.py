@@ -83,7 +83,7 @@ def test_equivariant_passes_the_recipe_on(calls):
     create_model("pointconv", equivariant=True, width=0.1, npoint=(40, 8), init="copy")
     model, points, recipe = calls.pop()
     assert isinstance(model, PointConv)
-    assert model.sa1.mlp_convs[0].in_channels == 6
+    assert model.sa1.mlp.convs[0].in_channels == 6
     assert model.sa1.weightnet.convs[0].bias is None
     assert points.shape == (2, 41, 3)
     assert recipe == {
@@ -100,7 +100,7 @@ def test_equivariant_takes_the_users_points_and_options(calls):
     create_model("pointconv", equivariant=True, width=0.1, points=points, absolute_xyz=False)
     model, given, _ = calls.pop()
     assert given is points
-    assert model.sa1.mlp_convs[0].in_channels == 3
+    assert model.sa1.mlp.convs[0].in_channels == 3
 
 
 def test_equivariant_pointnet_loses_its_transformers(calls):

@@ -40,7 +40,7 @@ def test_gradients_without_kernels_are_the_same(seed, b, n, o, k):
     winner = edge_kernels.search_reference(y, z, idx)[0]
     fast = edge_kernels.scatter(z, winner), edge_kernels.spread(y, z, idx)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(edge_kernels, "use_kernels", lambda x: False)
+        patch.setattr(edge_kernels, "loops_run_on", lambda x: False)
         plain = edge_kernels.scatter(z, winner), edge_kernels.spread(y, z, idx)
     for a, c in zip(fast, plain, strict=True):
         torch.testing.assert_close(a, c, rtol=1e-12, atol=1e-12)

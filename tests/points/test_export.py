@@ -34,7 +34,7 @@ def test_export(name):
     batch = torch.export.Dim("batch")
     graph = torch.export.export(module, (generic(0, dtype=torch.float32),), dynamic_shapes=({0: batch},))
     xyz = generic(1, batch=5, dtype=torch.float32)
-    assert torch.equal(graph.module()(xyz), module(xyz))
+    torch.testing.assert_close(graph.module()(xyz), module(xyz))  # indices exactly, numbers to rounding
 
 
 def test_namespace_is_complete():

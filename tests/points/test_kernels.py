@@ -1,6 +1,7 @@
 """Kernels give the indices of the plain-torch reference, to the last one, and stand aside where they cannot run."""
 
 import os
+import subprocess
 import sys
 from contextlib import contextmanager
 
@@ -144,6 +145,23 @@ def test_threads():
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(threads)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_torch_keeps_its_number_of_threads(threads):
+    """In a fresh process: numba sets the number for all of OpenMP when it starts its threads."""
+    code = f"""if True:
+        import torch
+        torch.set_num_threads({threads})
+        from reqnn.nn.real_edge_kernels import search
+        from reqnn.points import density, knn
+        x = torch.randn(2, 300, 3)
+        search(x, x, knn(x, x, 5), torch.ones(3))
+        density(x, 0.1)
+        assert torch.get_num_threads() == {threads}, torch.get_num_threads()
+    """
+    environment = {**os.environ, "NUMBA_NUM_THREADS": "3"}
+    subprocess.run([sys.executable, "-c", code], check=True, env=environment)
 
 
 def test_without_numba(monkeypatch):

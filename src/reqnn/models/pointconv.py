@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
 from .arguments import check_points, scaled
+from .grouped_mlp import WeightedMLP
 from .grouping import compute_density, farthest_point_sample, index_points, knn_point
 from .head import ClassificationHead
 from .registry import register
@@ -68,10 +67,8 @@ class PointConvSetAbstraction(nn.Module):
         weight_bias: bool = True,
     ) -> None:
         super().__init__()
-        self.npoint, self.nsample, self.bandwidth, self.absolute_xyz = npoint, nsample, bandwidth, absolute_xyz
-        pairs = pairwise([in_channel, *mlp])
-        self.mlp_convs = nn.ModuleList([nn.Conv2d(last, out, 1) for last, out in pairs])
-        self.mlp_bns = nn.ModuleList([nn.BatchNorm2d(out) for out in mlp])
+        self.npoint, self.nsample, self.bandwidth = npoint, nsample, bandwidth
+        self.mlp = WeightedMLP(in_channel, mlp, absolute_xyz)
         self.densitynet = DensityNet(weight_bias)
         self.weightnet = WeightNet(weight_bias)
         self.linear = nn.Linear(16 * mlp[-1], mlp[-1])
@@ -81,27 +78,15 @@ class PointConvSetAbstraction(nn.Module):
         """Centres (B, S, 3) and their features (B, S, D')."""
         density_scale = self.densitynet(compute_density(xyz, self.bandwidth)).transpose(1, 2)  # (B, N, 1)
         if self.npoint is None or self.nsample is None:
-            new_xyz = xyz.mean(dim=1, keepdim=True)
+            idx, new_xyz = None, xyz.mean(dim=1, keepdim=True)
             grouped_xyz, grouped_scale = xyz.unsqueeze(1), density_scale.unsqueeze(1)
-            grouped_points = None if points is None else points.unsqueeze(1)
         else:
             new_xyz = index_points(xyz, farthest_point_sample(xyz, self.npoint))
             idx = knn_point(self.nsample, xyz, new_xyz)
             grouped_xyz, grouped_scale = index_points(xyz, idx), index_points(density_scale, idx)
-            grouped_points = None if points is None else index_points(points, idx)
-        grouped_xyz_norm = grouped_xyz - new_xyz.unsqueeze(2)
-
-        grouped = [grouped_xyz_norm]
-        if self.absolute_xyz:
-            grouped.append(grouped_xyz)
-        if grouped_points is not None:
-            grouped.append(grouped_points)
-        new_points = torch.cat(grouped, dim=-1).permute(0, 3, 2, 1)  # (B, C, K, S)
-        for conv, bn in zip(self.mlp_convs, self.mlp_bns, strict=True):
-            new_points = F.relu(bn(conv(new_points)))
-
-        weights = self.weightnet((grouped_xyz_norm * grouped_scale).permute(0, 3, 2, 1))  # (B, 16, K, S)
-        new_points = torch.matmul(new_points.permute(0, 3, 1, 2), weights.permute(0, 3, 2, 1))  # (B, S, C, 16)
+        scaled_xyz = (grouped_xyz - new_xyz.unsqueeze(2)) * grouped_scale
+        weights = self.weightnet(scaled_xyz.permute(0, 3, 2, 1))  # (B, 16, K, S)
+        new_points = self.mlp(xyz, points, new_xyz, idx, weights)  # (B, S, C, 16)
         new_points = self.linear(new_points.flatten(2))
         new_points = F.relu(self.bn_linear(new_points.permute(0, 2, 1)))
         return new_xyz, new_points.permute(0, 2, 1)

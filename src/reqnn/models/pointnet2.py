@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 
 import torch
 import torch.nn as nn
-import torch.nn.functional as F
 
 from .arguments import check_points, scaled
+from .grouped_mlp import PooledMLP
 from .grouping import farthest_point_sample, index_points, query_ball_point
 from .head import ClassificationHead
 from .registry import register
@@ -36,43 +35,18 @@ class SetAbstraction(nn.Module):
     ) -> None:
         super().__init__()
         self.npoint, self.radii, self.nsamples = npoint, tuple(radii), tuple(nsamples)
-        self.absolute_xyz = absolute_xyz
-        self.conv_blocks, self.bn_blocks = nn.ModuleList(), nn.ModuleList()
-        for mlp in mlps:
-            pairs = pairwise([in_channel, *mlp])
-            self.conv_blocks.append(nn.ModuleList([nn.Conv2d(last, out, 1) for last, out in pairs]))
-            self.bn_blocks.append(nn.ModuleList([nn.BatchNorm2d(out) for out in mlp]))
-
-    def group(
-        self, radius: float, nsample: int, xyz: torch.Tensor, points: torch.Tensor | None, new_xyz: torch.Tensor
-    ) -> torch.Tensor:
-        """Input of the MLP for each neighbour in the ball, (B, S, K, C)."""
-        idx = query_ball_point(radius, nsample, xyz, new_xyz)
-        grouped_xyz = index_points(xyz, idx)
-        grouped = [grouped_xyz - new_xyz.unsqueeze(2)]
-        if self.absolute_xyz:
-            grouped.append(grouped_xyz)
-        if points is not None:
-            grouped.append(index_points(points, idx))
-        return torch.cat(grouped, dim=-1)
+        self.mlps = nn.ModuleList([PooledMLP(in_channel, list(mlp), absolute_xyz) for mlp in mlps])
 
     def forward(self, xyz: torch.Tensor, points: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
         """Centres (B, S, 3) and their features (B, S, D')."""
         if self.npoint is None:
-            new_xyz = xyz.mean(dim=1, keepdim=True)
-            grouped = xyz if points is None else torch.cat([xyz, points], dim=-1)
-            groups = [grouped.unsqueeze(1)]
-        else:
-            new_xyz = index_points(xyz, farthest_point_sample(xyz, self.npoint))
-            balls = zip(self.radii, self.nsamples, strict=True)
-            groups = [self.group(radius, nsample, xyz, points, new_xyz) for radius, nsample in balls]
-
+            outputs = [mlp(xyz, points, None, None) for mlp in self.mlps]
+            return xyz.mean(dim=1, keepdim=True), torch.cat(outputs, dim=1).transpose(1, 2)
+        new_xyz = index_points(xyz, farthest_point_sample(xyz, self.npoint))
         outputs = []
-        for grouped, convs, bns in zip(groups, self.conv_blocks, self.bn_blocks, strict=True):
-            new_points = grouped.permute(0, 3, 2, 1)  # (B, C, K, S)
-            for conv, bn in zip(convs, bns, strict=True):  # type: ignore[call-overload]
-                new_points = F.relu(bn(conv(new_points)))
-            outputs.append(torch.max(new_points, 2)[0])
+        for mlp, radius, nsample in zip(self.mlps, self.radii, self.nsamples, strict=True):
+            idx = query_ball_point(radius, nsample, xyz, new_xyz)
+            outputs.append(mlp(xyz, points, new_xyz, idx))
         return new_xyz, torch.cat(outputs, dim=1).transpose(1, 2)
 
 

@@ -4,9 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import nn
+import torch
+from torch import Tensor, nn
 
-from reqnn.tensor import QuaternionTensor
+from reqnn.nn import rows
+from reqnn.nn.power import Power
+from reqnn.tensor import QuaternionTensor, safe_sqrt
+
+
+def relu(x: Tensor, c: float) -> Tensor:
+    """The ReLU rule on components (3, *) or (4, *), in one pass over memory where the loops can run."""
+    if c <= 0 or x.dim() < 3 or not rows.serves(x):
+        return relu_reference(x, c)
+    unscaled = Power(x.new_ones(x.shape[2]), eps=0.0)
+    return rows.from_rows(rows.relu(rows.to_rows(x, 1), unscaled, c), 1)
+
+
+def relu_reference(x: Tensor, c: float) -> Tensor:
+    """The rule in plain torch."""
+    norm = safe_sqrt(x.square().sum(0))
+    bound = norm.clamp(min=c)
+    return x * (norm / torch.where(bound > 0, bound, 1))
 
 
 class QuaternionReLU(nn.Module):

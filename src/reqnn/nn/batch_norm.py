@@ -2,40 +2,85 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
 from reqnn.errors import NoRuleError
+from reqnn.nn.deferred import Deferred
+from reqnn.nn.power import Power, alone
+from reqnn.nn.rows import serves, to_rows, total_power
 from reqnn.tensor import QuaternionTensor
 
 
 def normalize_quaternions(
-    x: QuaternionTensor, running: Tensor | None, training: bool, momentum: float, eps: float
+    x: QuaternionTensor,
+    running: Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+    reduce: Callable[[Tensor], Tensor] = alone,
 ) -> QuaternionTensor:
     """f / √(E‖f‖² + ε) with E over the batch and all places (paper, equation 6); in eval mode, the running E‖f‖².
 
     Shapes:
         x: (B, C) or (B, C, *); running: (C,), updated in place while training
     """
-    if training or running is None:
-        dims = [d for d in range(x.rank) if d != 1]
-        power = x.squared_norm().mean(dims)
-        if training and running is not None:
-            with torch.no_grad():
-                running.lerp_(power.to(running.dtype), momentum)
-    else:
-        power = running
-    return scale_quaternions(x, power, eps)
+    if not training and running is not None:
+        return scale_quaternions(x, Power(running, eps))
+    power = measure_power(x, eps, reduce)
+    if running is not None:
+        _follow(running, power, momentum)
+    return scale_quaternions(x, power)
 
 
-def scale_quaternions(x: QuaternionTensor, power: Tensor, eps: float) -> QuaternionTensor:
-    """f / √(power + ε) for each channel.
+def _follow(running: Tensor, power: Power, momentum: float) -> None:
+    """Take the power of a batch into the running one, in place."""
+    with torch.no_grad():
+        running.lerp_(power.mean.to(running.dtype), momentum)
+
+
+def _power_of_sums(sums: Tensor, count: float, eps: float, reduce: Callable[[Tensor], Tensor]) -> Power:
+    """E‖f‖² over all processes from the sums (C,) over `count` places of this one."""
+    if reduce is not alone:
+        shared = reduce(torch.cat([sums, sums.new_tensor([count])]))
+        sums, count = shared[:-1], float(shared[-1].detach())
+    return Power(sums / count, eps, count, reduce)
+
+
+def measure_power(x: QuaternionTensor, eps: float, reduce: Callable[[Tensor], Tensor] = alone) -> Power:
+    """E‖f‖² of each channel over the batch, all places and all processes.
 
     Shapes:
-        x: (B, C) or (B, C, *); power: (C,)
+        x: (B, C) or (B, C, *)
     """
-    scale = (power + eps).rsqrt().to(x.components.dtype)
+    if _defers(x):
+        rows = to_rows(x.components, 1)
+        return _power_of_sums(total_power(rows), float(rows.shape[:-2].numel()), eps, reduce)
+    if x.components.dtype in (torch.bfloat16, torch.float16):
+        x = x.same(x.components.float())  # under autocast, too, a statistic is in float32
+    square, dims = x.squared_norm(), [d for d in range(x.rank) if d != 1]
+    if reduce is alone:
+        return Power(square.mean(dims), eps)
+    sums = square.sum(dims)
+    return _power_of_sums(sums, square.numel() / square.shape[1], eps, reduce).with_graph()
+
+
+def scale_quaternions(x: QuaternionTensor, power: Power) -> QuaternionTensor:
+    """f / √(E‖f‖² + ε) for each channel, left to the next layer where the loops can do both in one pass.
+
+    Shapes:
+        x: (B, C) or (B, C, *)
+    """
+    if _defers(x):
+        return x.defer(Deferred(x.components, power, x.waiting))
+    scale = (power.mean + power.eps).rsqrt().to(x.components.dtype)
     return x.same(x.components * scale.reshape(-1, *[1] * (x.rank - 2)))
+
+
+def _defers(x: QuaternionTensor) -> bool:
+    return x.context.plan is None and serves(x.components)
 
 
 class QuaternionBatchNorm(nn.Module):
@@ -47,8 +92,12 @@ class QuaternionBatchNorm(nn.Module):
     Args:
         num_features: C, in quaternions.
         momentum: of the running E‖f‖²; None for a cumulative average, as in `torch.nn.BatchNorm1d`.
+
+    Attributes:
+        reduce: adds up a tensor over the processes that share a batch, differentiably; set where there are several.
     """
 
+    reduce: Callable[[Tensor], Tensor]
     running_power: Tensor | None
     num_batches_tracked: Tensor | None
 
@@ -58,6 +107,7 @@ class QuaternionBatchNorm(nn.Module):
         super().__init__()
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.track_running_stats = track_running_stats
+        self.reduce = alone
         if track_running_stats:
             self.register_buffer("running_power", torch.ones(num_features))
             self.register_buffer("num_batches_tracked", torch.tensor(0, dtype=torch.long))
@@ -77,15 +127,25 @@ class QuaternionBatchNorm(nn.Module):
             raise NoRuleError("a quaternion batch-norm is given real features: the layer is used in both parts of the network")
         if x.context.plan is not None:
             x.context.plan.met("Batch-normalization", "batch_norm", "quaternion")
-        return normalize_quaternions(x, self.running_power, self.training, self._count_batch(), self.eps)
+        return normalize_quaternions(x, self.running_power, self.training, self._count_batch(), self.eps, self.reduce)
 
-    def track(self, power: Tensor) -> Tensor:
-        """Take the E‖f‖² of a batch, (C,), into the running one, where it was computed elsewhere; returns it."""
+    @property
+    def uses_batch(self) -> bool:
+        """Whether it divides by the statistics of the batch, not by running ones."""
+        return self.training or self.running_power is None
+
+    def track(self, sums: Tensor, count: float) -> Power:
+        """E‖f‖² from Σ‖f‖² (C,) over `count` places, measured by a fused block; goes into the running one as well."""
         momentum = self._count_batch()
+        power = _power_of_sums(sums.double(), count, self.eps, self.reduce)
         if self.training and self.running_power is not None:
-            with torch.no_grad():
-                self.running_power.lerp_(power.to(self.running_power.dtype), momentum)
+            _follow(self.running_power, power, momentum)
         return power
+
+    def running(self) -> Power:
+        """The running E‖f‖²."""
+        assert self.running_power is not None
+        return Power(self.running_power, self.eps)
 
     def _count_batch(self) -> float:
         """The weight of this batch in the running statistics."""

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import once_differentiable
 
 from reqnn.nn import edge_kernels
 from reqnn.nn.batch_norm import QuaternionBatchNorm, scale_quaternions
@@ -21,7 +22,7 @@ from reqnn.tensor import QuaternionTensor
 
 
 class LongestEdges(torch.autograd.Function):
-    """e_i = y_j* + z_i with j* = argmax_j ‖y_j + z_i‖ in each channel, and the mean of ‖e_ij‖² over all edges.
+    """e_i = y_j* + z_i with j* = argmax_j ‖y_j + z_i‖ in each channel, and the sum of ‖e_ij‖² over all edges.
 
     Shapes:
         y, z: (B, N, 3, O), idx: (B, N, k) → (B, N, 3, O), (O,)
@@ -32,14 +33,15 @@ class LongestEdges(torch.autograd.Function):
         """One loop over the edges finds the winners and the sums."""
         winner, edge, sums, power = edge_kernels.search_and_sum(y, z, idx)
         ctx.save_for_backward(y, z, idx, winner, sums)
-        return edge, power / idx.numel()
+        return edge, power
 
     @staticmethod
+    @once_differentiable
     def backward(ctx: Any, *gradients: Any) -> tuple[Tensor, Tensor, None]:
-        """∂power/∂e_ij = 2·e_ij / (number of edges); the winner's own gradient goes to its two ends."""
+        """∂power/∂e_ij = 2·e_ij; the winner's own gradient goes to its two ends."""
         y, z, idx, winner, sums = ctx.saved_tensors
         of_edge, of_power = gradients
-        weight = of_power * (2 / idx.numel())
+        weight = (2 * of_power).to(y.dtype)
         of_y = edge_kernels.scatter(of_edge, winner) + weight * edge_kernels.spread(y, z, idx)
         return of_y, of_edge + weight * sums, None
 
@@ -68,19 +70,20 @@ class QuaternionEdgeConv(nn.Sequential):
         if x.context.plan is not None:
             _note(x.context.plan)
         points = x.components.permute(1, 3, 0, 2).contiguous()  # (B, N, 3, C)
-        idx = knn(points.flatten(2), points.flatten(2), self.k)
+        cloud = points.flatten(2)
+        idx = knn(cloud, cloud, self.k)
         neighbour, centre = convolution.weight.flatten(1).chunk(2, dim=1)
         y, z = points @ neighbour.T, points @ (centre - neighbour).T
-        if norm.training or norm.running_power is None:
-            edge, power = LongestEdges.apply(y, z, idx)
-            power = norm.track(power)
+        if norm.uses_batch:
+            edge, sums = LongestEdges.apply(y, z, idx)
+            power = norm.track(sums, float(idx.numel())).with_graph()
         elif torch.is_grad_enabled() and (y.requires_grad or z.requires_grad):
-            edge, power = LongestEdges.apply(y, z, idx)[0], norm.running_power
+            edge, power = LongestEdges.apply(y, z, idx)[0], norm.running()
         else:
-            edge, power = edge_kernels.search(y, z, idx)[1], norm.running_power
+            edge, power = edge_kernels.search(y, z, idx)[1], norm.running()
         winners = x.like(edge.permute(2, 0, 3, 1))
         winners.channel_axis = 1
-        out: QuaternionTensor = activation(scale_quaternions(winners, power, norm.eps))
+        out: QuaternionTensor = activation(scale_quaternions(winners, power))
         return out
 
 

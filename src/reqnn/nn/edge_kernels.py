@@ -12,13 +12,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from reqnn.nn.loops import run_loop
-from reqnn.points import kernels
-
-
-def use_kernels(x: Tensor) -> bool:
-    """Whether numba can run on this tensor."""
-    return x.device.type == "cpu" and not torch.compiler.is_compiling() and kernels.available()
+from reqnn.nn.loops import loops_run_on, run_loop
 
 
 def search(y: Tensor, z: Tensor, idx: Tensor) -> tuple[Tensor, Tensor]:
@@ -26,7 +20,7 @@ def search(y: Tensor, z: Tensor, idx: Tensor) -> tuple[Tensor, Tensor]:
 
     The first of equally long edges wins; neighbours come nearest first, so no storage order decides.
     """
-    if not use_kernels(y):
+    if not loops_run_on(y):
         return search_reference(y, z, idx)
     winner = torch.empty(y.shape[0], y.shape[1], y.shape[3], dtype=torch.int64)
     edge = torch.empty_like(y)
@@ -52,13 +46,13 @@ def search_reference(y: Tensor, z: Tensor, idx: Tensor) -> tuple[Tensor, Tensor]
 
 def search_and_sum(y: Tensor, z: Tensor, idx: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """`search`, with Σ_j e_ij of each point (B, N, 3, O) and Σ_ij ‖e_ij‖² of each channel (O,), summed in float64."""
-    if not use_kernels(y):
+    if not loops_run_on(y):
         return search_and_sum_reference(y, z, idx)
     winner = torch.empty(y.shape[0], y.shape[1], y.shape[3], dtype=torch.int64)
     edge, sums = torch.empty_like(y), torch.empty_like(y)
     rows = torch.empty(y.shape[0] * y.shape[1], y.shape[3], dtype=y.dtype)
     run_loop("edge_loops", "search_and_sum", y, z, idx, winner, edge, sums, rows)
-    return winner, edge, sums, rows.double().sum(0).to(y.dtype)
+    return winner, edge, sums, rows.double().sum(0)
 
 
 def search_and_sum_reference(y: Tensor, z: Tensor, idx: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -70,12 +64,12 @@ def search_and_sum_reference(y: Tensor, z: Tensor, idx: Tensor) -> tuple[Tensor,
         candidate = y[clouds, idx[..., place]] + z
         sums = sums + candidate
         power = power + candidate.square().double().sum((0, 1, 2))
-    return winner, edge, sums, power.to(y.dtype)
+    return winner, edge, sums, power
 
 
 def scatter(gradient: Tensor, winner: Tensor) -> Tensor:
     """The gradient of the winning edges, added up at the neighbours that won: (B, N, 3, O)."""
-    if not use_kernels(gradient):
+    if not loops_run_on(gradient):
         index = winner.unsqueeze(2).expand_as(gradient)
         return torch.zeros_like(gradient).scatter_add(1, index, gradient)
     out = torch.zeros_like(gradient, memory_format=torch.contiguous_format)
@@ -85,7 +79,7 @@ def scatter(gradient: Tensor, winner: Tensor) -> Tensor:
 
 def spread(y: Tensor, z: Tensor, idx: Tensor) -> Tensor:
     """Σ_{i: j ∈ N(i)} e_ij at each neighbour j: (B, N, 3, O)."""
-    if not use_kernels(y):
+    if not loops_run_on(y):
         degree = torch.zeros(y.shape[:2], dtype=y.dtype, device=y.device)
         degree = degree.scatter_add(1, idx.flatten(1), torch.ones_like(idx.flatten(1), dtype=y.dtype))
         out = y * degree[:, :, None, None]

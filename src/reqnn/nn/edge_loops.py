@@ -16,19 +16,19 @@ def search(y, z, idx, winner, edge):  # type: ignore[no-untyped-def]
     clouds, points, _, channels = y.shape
     for row in prange(clouds * points):
         b, i = row // points, row % points
-        longest = np.full(channels, -1.0, y.dtype)
+        longest, best = np.full(channels, -1.0, y.dtype), np.zeros(channels, np.int32)
         zi, wi, ei = z[b, i], winner[b, i], edge[b, i]
         for place in range(idx.shape[2]):
-            j = idx[b, i, place]
-            yj = y[b, j]
-            for c in range(channels):
+            yj, here = y[b, idx[b, i, place]], np.int32(place)
+            for c in range(channels):  # selects, no branches: several channels an instruction
                 e0, e1, e2 = yj[0, c] + zi[0, c], yj[1, c] + zi[1, c], yj[2, c] + zi[2, c]
                 length = e0 * e0 + e1 * e1 + e2 * e2
-                if length > longest[c]:
-                    longest[c] = length
-                    wi[c] = j
+                longer = length > longest[c]
+                longest[c] = length if longer else longest[c]
+                best[c] = here if longer else best[c]
         for c in range(channels):
-            j = wi[c]
+            j = idx[b, i, best[c]]
+            wi[c] = j
             for d in range(3):
                 ei[d, c] = y[b, j, d, c] + zi[d, c]
 
@@ -39,13 +39,12 @@ def search_and_sum(y, z, idx, winner, edge, sums, rows):  # type: ignore[no-unty
     clouds, points, _, channels = y.shape
     for row in prange(clouds * points):
         b, i = row // points, row % points
-        longest = np.full(channels, -1.0, y.dtype)
+        longest, best = np.full(channels, -1.0, y.dtype), np.zeros(channels, np.int32)
         zi, wi, ei, si, power = z[b, i], winner[b, i], edge[b, i], sums[b, i], rows[row]
         si[:] = 0
         power[:] = 0
         for place in range(idx.shape[2]):
-            j = idx[b, i, place]
-            yj = y[b, j]
+            yj, here = y[b, idx[b, i, place]], np.int32(place)
             for c in range(channels):
                 e0, e1, e2 = yj[0, c] + zi[0, c], yj[1, c] + zi[1, c], yj[2, c] + zi[2, c]
                 si[0, c] += e0
@@ -53,11 +52,12 @@ def search_and_sum(y, z, idx, winner, edge, sums, rows):  # type: ignore[no-unty
                 si[2, c] += e2
                 length = e0 * e0 + e1 * e1 + e2 * e2
                 power[c] += length
-                if length > longest[c]:
-                    longest[c] = length
-                    wi[c] = j
+                longer = length > longest[c]
+                longest[c] = length if longer else longest[c]
+                best[c] = here if longer else best[c]
         for c in range(channels):
-            j = wi[c]
+            j = idx[b, i, best[c]]
+            wi[c] = j
             for d in range(3):
                 ei[d, c] = y[b, j, d, c] + zi[d, c]
 

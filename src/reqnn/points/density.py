@@ -7,6 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from reqnn.points import kernels
 from reqnn.points._coordinates import check_cloud, check_length
 
 
@@ -17,5 +18,33 @@ def density(xyz: Any, bandwidth: float) -> Tensor:
     """
     xyz = check_cloud(xyz, "xyz")
     bandwidth = check_length(bandwidth, "bandwidth")
+    if xyz.requires_grad and torch.is_grad_enabled():
+        return plain_density(xyz, bandwidth)
+    if torch.compiler.is_compiling() and not torch.compiler.is_exporting() and xyz.device.type == "cpu":
+        return _opaque_density(xyz, bandwidth)
+    return _density(xyz.detach(), bandwidth)
+
+
+def plain_density(xyz: Tensor, bandwidth: float) -> Tensor:
+    """The formula in plain torch, for checked input: (B, N, 3) -> (B, N)."""
     distance = torch.cdist(xyz, xyz, compute_mode="donot_use_mm_for_euclid_dist")
     return (distance / bandwidth).square().mul(-0.5).exp().mean(-1) / (2.5 * bandwidth)
+
+
+def _density(xyz: Tensor, bandwidth: float) -> Tensor:
+    """The same by a kernel where one can run and the square of the bandwidth has all its digits."""
+    limits = torch.finfo(xyz.dtype)
+    if limits.tiny / limits.eps < bandwidth**2 < limits.max and kernels.serves(xyz):
+        return (kernels.sum_gaussians(xyz, bandwidth) / (xyz.shape[1] * 2.5 * bandwidth)).to(xyz.dtype)
+    return plain_density(xyz, bandwidth)
+
+
+@torch.library.custom_op("reqnn::density", mutates_args=())
+def _opaque_density(xyz: Tensor, bandwidth: float) -> Tensor:
+    """One node for torch.compile, which runs the kernel; torch.export gets plain operations."""
+    return _density(xyz, bandwidth)
+
+
+@_opaque_density.register_fake
+def _(xyz: Tensor, bandwidth: float) -> Tensor:
+    return xyz.new_empty(xyz.shape[:2])

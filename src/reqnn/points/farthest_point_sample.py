@@ -9,7 +9,7 @@ from torch import Tensor
 
 from reqnn.points import kernels
 from reqnn.points._coordinates import check_cloud, check_count
-from reqnn.points.ties import centered, invariant_rank, tie_tolerance
+from reqnn.points.ties import Centered, invariant_rank, tie_tolerance
 
 
 def farthest_point_sample(xyz: Any, n: int) -> Tensor:
@@ -31,9 +31,9 @@ def farthest_point_sample(xyz: Any, n: int) -> Tensor:
 def _search(xyz: Tensor, n: int) -> Tensor:
     """The search, for checked input: (B, N, 3) -> (B, n) int64."""
     compiled = kernels.serves(xyz)
-    rank, tolerance = invariant_rank(xyz), tie_tolerance(xyz)
-    xyz = centered(xyz)
-    distance = torch.linalg.vector_norm(xyz, dim=-1)
+    about = Centered.of(xyz)
+    rank, tolerance = invariant_rank(xyz, about), tie_tolerance(xyz, about)
+    xyz, distance = about
     steps = kernels.farthest_points if compiled else farthest_points
     return steps(xyz, distance, rank, tolerance, n)
 

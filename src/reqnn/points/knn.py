@@ -9,7 +9,7 @@ from torch import Tensor
 
 from reqnn.points import kernels
 from reqnn.points._coordinates import check_cloud, check_count, check_query, values_readable
-from reqnn.points.ties import invariant_order, invariant_rank, tie_tolerance, tied_runs
+from reqnn.points.ties import Centered, invariant_order, invariant_rank, tie_tolerance, tied_runs
 
 
 def knn(xyz: Any, query: Any, k: int) -> Tensor:
@@ -19,8 +19,9 @@ def knn(xyz: Any, query: Any, k: int) -> Tensor:
 
     Shapes: xyz (B, N, D), query (B, M, D) -> (B, M, k) int64. Paper: section 3.4.
     """
+    same = query is xyz
     xyz = check_cloud(xyz, "xyz", dimension=None).detach()
-    query = check_query(xyz, query, "query", dimension=None).detach()
+    query = xyz if same else check_query(xyz, query, "query", dimension=None).detach()
     k = check_count(k, xyz.shape[1], "k")
     if torch.compiler.is_compiling() and not torch.compiler.is_exporting():
         return _opaque_search(xyz, query, k)
@@ -70,7 +71,8 @@ def _(xyz: Tensor, query: Tensor, k: int) -> Tensor:
 
 def nearest(xyz: Tensor, query: Tensor, k: int) -> tuple[Tensor, Tensor]:
     """Indices and distances of the k nearest, in plain torch: (B, N, D), (B, M, D) -> (B, M, k), (B, M, k)."""
-    return _nearest(xyz, query, k, invariant_order(xyz), tie_tolerance(xyz))
+    about = Centered.of(xyz)
+    return _nearest(xyz, query, k, invariant_order(xyz, about), tie_tolerance(xyz, about))
 
 
 def _nearest(xyz: Tensor, query: Tensor, k: int, order: Tensor, tolerance: Tensor) -> tuple[Tensor, Tensor]:
@@ -92,7 +94,8 @@ def _nearest(xyz: Tensor, query: Tensor, k: int, order: Tensor, tolerance: Tenso
 
 def _search_compiled(xyz: Tensor, query: Tensor, k: int, limit: Tensor | None) -> Tensor:
     """The same by a kernel; what its arithmetic cannot decide is decided here, by the distances of the reference."""
-    points, order, tolerance = xyz.shape[1], invariant_order(xyz), tie_tolerance(xyz)
+    points, about = xyz.shape[1], Centered.of(xyz)
+    order, tolerance = invariant_order(xyz, about), tie_tolerance(xyz, about)
     result = kernels.nearest_points(xyz, query, k, order, tolerance, limit)
     if bool(result.unclear.any()):
         b, m = result.unclear.nonzero(as_tuple=True)

@@ -14,6 +14,7 @@ duplicates, or images of each other as far as these invariants see: any order is
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
@@ -32,10 +33,23 @@ def centered(xyz: Tensor) -> Tensor:
     return xyz - xyz.mean(1, keepdim=True)
 
 
-def tie_tolerance(xyz: Tensor) -> Tensor:
+class Centered(NamedTuple):
+    """A cloud about its centroid, computed once for all that asks for it."""
+
+    xyz: Tensor  # (B, N, D)
+    length: Tensor  # (B, N), ‖x - c‖
+
+    @classmethod
+    def of(cls, xyz: Tensor) -> Centered:
+        """From coordinates anywhere."""
+        u = centered(xyz)
+        return cls(u, torch.linalg.vector_norm(u, dim=-1))
+
+
+def tie_tolerance(xyz: Tensor, about: Centered | None = None) -> Tensor:
     """Gap up to which distances are tied, 16·eps·max_j ‖x_j - c‖: (B, N, D) -> (B,)."""
-    radius = torch.linalg.vector_norm(centered(xyz), dim=-1).amax(1)
-    return EPS_PER_TIE * torch.finfo(xyz.dtype).eps * radius
+    length = Centered.of(xyz).length if about is None else about.length
+    return EPS_PER_TIE * torch.finfo(xyz.dtype).eps * length.amax(1)
 
 
 def tied_runs(ascending: Tensor, tolerance: Tensor | float) -> Tensor:
@@ -45,43 +59,48 @@ def tied_runs(ascending: Tensor, tolerance: Tensor | float) -> Tensor:
     return starts.cumsum(-1)
 
 
-def invariant_rank(xyz: Tensor) -> Tensor:
+def invariant_rank(xyz: Tensor, about: Centered | None = None) -> Tensor:
     """Dense rank of the points, equal where the invariants cannot tell them apart: (B, N, D) -> (B, N) int64."""
     tolerance = EPS_PER_TIE * torch.finfo(xyz.dtype).eps
     rank = torch.zeros(xyz.shape[:2], dtype=torch.int64, device=xyz.device)
-    for key in _invariants(xyz):
+    for key in _invariants(xyz, about):
         rank = _refine(rank, key, tolerance)
         if values_readable(xyz) and bool((rank.amax(1) == xyz.shape[1] - 1).all()):
             break  # all points are told apart: the later, dearer invariants cannot change that
     return rank
 
 
-def invariant_order(xyz: Tensor) -> Tensor:
+def invariant_order(xyz: Tensor, about: Centered | None = None) -> Tensor:
     """Place of every point in the order by rank, all different: (B, N, D) -> (B, N) int64 with values 0 … N-1."""
-    return invariant_rank(xyz).argsort(dim=1, stable=True).argsort(1)
+    return invariant_rank(xyz, about).argsort(dim=1, stable=True).argsort(1)
 
 
-def _invariants(xyz: Tensor) -> Iterator[Tensor]:
+def _invariants(xyz: Tensor, about: Centered | None = None) -> Iterator[Tensor]:
     """Invariants of every point, each of size at most 1 and known to a few eps: (B, N, D) -> (B, N), …"""
-    u = centered(xyz)
-    length = torch.linalg.vector_norm(u, dim=-1, keepdim=True)
+    u, length = Centered.of(xyz) if about is None else about
     radius = length.amax(1, keepdim=True)
     radius = torch.where(radius > 0, radius, 1.0)
-    u, length = u / radius, length / radius
+    length = length / radius
 
-    def moment(p: int) -> Tensor:
+    def moment(p: int) -> Tensor:  # (B, D, 1)
         # the largest ‖u‖ is 1, so the sum below is at least 1 unless all points are one
-        return (length**p * u).sum(1, keepdim=True) / (length ** (p + 1)).sum(1, keepdim=True).clamp_min(1.0)
+        total = (u.mT @ (length**p).unsqueeze(-1)) / radius.unsqueeze(-1)
+        return total / (length ** (p + 1)).sum(1).clamp_min(1.0)[:, None, None]
 
-    yield length[..., 0]
-    m2 = moment(2)
-    yield (u * m2).sum(-1)
-    m4 = moment(4)
-    yield (u * m4).sum(-1)
-    if xyz.shape[2] == 3:
-        yield (u * torch.linalg.cross(m2, m4)).sum(-1)
-    covariance = u.mT @ u / length.square().sum(1, keepdim=True).clamp_min(1.0)
-    yield ((u @ covariance) * u).sum(-1)
+    def along(direction: Tensor) -> Tensor:
+        return (u @ direction)[..., 0] / radius
+
+    with torch.autocast(u.device.type, enabled=False):
+        yield length
+        m2 = moment(2)
+        yield along(m2)
+        m4 = moment(4)
+        yield along(m4)
+        if xyz.shape[2] == 3:
+            yield along(torch.linalg.cross(m2, m4, dim=1))
+        u = u / radius.unsqueeze(-1)
+        covariance = u.mT @ u / length.square().sum(1).clamp_min(1.0)[:, None, None]
+        yield ((u @ covariance) * u).sum(-1)
 
 
 def _refine(rank: Tensor, key: Tensor, tolerance: float) -> Tensor:

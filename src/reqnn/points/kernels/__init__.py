@@ -7,6 +7,7 @@ while a graph is traced and with REQNN_KERNELS=off in the environment the plain-
 from __future__ import annotations
 
 import importlib
+import math
 import os
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -15,6 +16,7 @@ import torch
 from torch import Tensor
 
 from reqnn.points._coordinates import extremes
+from reqnn.points.kernels.threads import threads_of_torch
 
 MARGIN = 8  # candidates of a neighbour search beyond the k-th
 TREE_DIMENSION = 3  # up to which the search goes by a k-d tree
@@ -46,7 +48,8 @@ def serves(*tensors: Tensor) -> bool:
     if torch.compiler.is_compiling() or not all(type(x) is Tensor and x.device.type == "cpu" for x in tensors):
         return False
     bound = torch.finfo(tensors[0].dtype).max ** 0.5 / 1e3
-    return available() and all(max(map(abs, extremes(x))) < bound for x in tensors)
+    different = {id(x): x for x in tensors}.values()  # a cloud that is its own query is looked through once
+    return available() and all(max(map(abs, extremes(x))) < bound for x in different)
 
 
 def serves_width(k: int, points: int, dimension: int) -> bool:
@@ -88,20 +91,43 @@ def nearest_points(xyz: Tensor, query: Tensor, k: int, order: Tensor, tolerance:
     return Neighbours(found, status == codes.UNCLEAR, status == codes.OPEN, candidates, beyond)
 
 
+def sum_gaussians(xyz: Tensor, bandwidth: float) -> Tensor:
+    """Σ_j exp(-‖x_i - x_j‖² / 2h²) at every point, in float64: (B, N, 3) -> (B, N).
+
+    What is left out is below a quarter of an eps of the type of xyz, beside the sum, which is at least 1.
+    """
+    codes = _compiled("gaussian")
+    points, order, start, box = _build_trees(xyz.double().contiguous(), codes.BLOCK)
+    scale, eps = -0.5 / bandwidth**2, torch.finfo(xyz.dtype).eps
+    reach = math.log(4 * xyz.shape[1] / eps) / -scale
+    cloud = points.to(xyz.dtype).mT.contiguous()  # the points of the tree are those of xyz, in another order
+    bits = torch.empty(0, dtype=torch.int32 if xyz.element_size() == 4 else torch.int64)
+    sums = torch.empty_like(order, dtype=torch.float64)
+    _run("gaussian", "sum_gaussians", (cloud, start, box, cloud.numpy().dtype.type(scale), reach, bits, sums), sums.numel())
+    return torch.empty_like(sums).scatter_(1, order, sums)
+
+
 def _search_trees(xyz: Tensor, query: Tensor, rule: tuple, output: tuple) -> None:
-    batch, points, dimension = xyz.shape
-    cloud, query = (torch.nn.functional.pad(x.double(), (0, TREE_DIMENSION - dimension)).contiguous() for x in (xyz, query))
+    padding = (0, TREE_DIMENSION - xyz.shape[2])
+    cloud, query = (torch.nn.functional.pad(x.double(), padding).contiguous() for x in (xyz, query))
+    tree = _build_trees(cloud, _compiled("neighbours").LEAF)
+    _run("neighbours", "search_trees", (*tree, cloud, query, *rule, *output), output[1].numel())
+
+
+def _build_trees(cloud: Tensor, leaf: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    """Balanced k-d trees of (B, N, 3), float64: points in their order, that order, where nodes start and end, their boxes."""
+    batch, points, dimension = cloud.shape
     nodes = 1
-    while points > _compiled("neighbours").LEAF * (nodes + 1) // 2:
+    while points > leaf * (nodes + 1) // 2:
         nodes = 2 * nodes + 1
     tree = (
         torch.empty_like(cloud),
         torch.empty(batch, points, dtype=torch.int64),
         torch.empty(nodes, 2, dtype=torch.int64),
-        torch.empty(batch, nodes, 2 * TREE_DIMENSION, dtype=torch.float64),
+        torch.empty(batch, nodes, 2 * dimension, dtype=torch.float64),
     )
     _compiled("neighbours").build_trees(cloud.numpy(), *(x.numpy() for x in tree))
-    _run("neighbours", "search_trees", (*tree, cloud, query, *rule, *output), output[1].numel())
+    return tree
 
 
 def _search_rows(xyz: Tensor, query: Tensor, rule: tuple, output: tuple) -> None:
@@ -144,20 +170,13 @@ def _error(xyz: Tensor) -> tuple[float, float]:
 
 def _run(module: str, name: str, arguments: tuple, rows: int) -> None:
     """Call a kernel on as many threads as torch uses; on one, without numba's thread pool, which no fork survives."""
-    numba: Any = importlib.import_module("numba")
-
     kernels = _compiled(module)
     arrays = [x.numpy() if isinstance(x, Tensor) else x for x in arguments]
-    threads = min(torch.get_num_threads(), numba.config.NUMBA_NUM_THREADS)
-    if threads == 1 or rows == 1:
+    if torch.get_num_threads() == 1 or rows == 1:
         getattr(kernels, name)(*arrays, 0, rows)
         return
-    before = numba.get_num_threads()
-    numba.set_num_threads(threads)
-    try:
+    with threads_of_torch():
         getattr(kernels, f"{name}_in_parallel")(*arrays)
-    finally:
-        numba.set_num_threads(before)
 
 
 def _compiled(module: str) -> Any:

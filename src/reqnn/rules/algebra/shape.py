@@ -187,10 +187,19 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, **named: Any) -> Q:
     first, parts = operands[0], [x.components for x in operands]
     if all(x.axis in (None, at) for x in operands):
         layout = "".join(x.layout_on(at) for x in operands)
-        return first.like(torch.cat(parts, at + 1), at, layout)
+        return first.like(_join(parts, at + 1), at, layout)
     if any((x.axis, x.vectors) != (first.axis, first.vectors) for x in operands):
         raise NoRuleError("tensors with different axes of coordinates are concatenated")
-    return first.same(torch.cat(parts, at + 1))
+    return first.same(_join(parts, at + 1))
+
+
+def _join(parts: list[Tensor], dim: int) -> Tensor:
+    """Concatenate in the order that the first has in memory, so that rows stay rows (`reqnn.nn.rows`)."""
+    order = sorted(range(parts[0].dim()), key=lambda d: parts[0].stride(d), reverse=True)
+    if torch.compiler.is_compiling() or order == sorted(order):
+        return torch.cat(parts, dim)
+    joined = torch.cat([part.permute(order) for part in parts], order.index(dim))
+    return joined.permute([order.index(d) for d in range(len(order))])
 
 
 @rule("stack")

@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from reqnn.errors import NoRuleError
+from reqnn.nn.rows import from_rows
 from reqnn.rules.paper.base import paper
 from reqnn.tensor import QuaternionTensor as Q
 
@@ -31,7 +32,29 @@ def linear(x: Q, weight: Tensor, bias: Tensor | None = None) -> Any:
     layout = x.layout_on(-1)
     weight = x.context.fit(weight, 1, layout)
     x.context.drop_bias(bias)
-    return gated(x, lambda parts: F.linear(parts, weight), x.rank - 1)
+    return gated(x, lambda parts: pointwise(parts, weight, x.rank - 1), x.rank - 1)
+
+
+def pointwise(parts: Tensor, weight: Tensor, channels: int) -> Tensor:
+    """w·f along one axis as one matrix product; in memory, the parts of all channels of a place then lie side by side.
+
+    That is how the layers behind it like them (`reqnn.nn.rows`), and float64 has no fast convolution.
+
+    Shapes: parts (3, *) with C on logical axis `channels`, weight (O, C) → (3, *) with O there
+    """
+    return from_rows(F.linear(parts.movedim((0, channels + 1), (-2, -1)), weight), channels)
+
+
+def _pointwise(weight: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a convolution has a kernel of size 1, and steps from place to place."""
+    given = {**dict(zip(("stride", "padding", "dilation", "groups"), args, strict=False)), **kwargs}
+
+    def all_are(name: str, number: int) -> bool:
+        value = given.get(name, number)
+        return all(v == number for v in value) if isinstance(value, (tuple, list)) else value == number
+
+    unpadded = all_are("padding", 0) or given.get("padding") in ("valid", "same")
+    return weight.shape[2:].numel() == 1 and all_are("stride", 1) and unpadded and all_are("groups", 1)
 
 
 def _stands_at_head(x: Q) -> bool:
@@ -79,6 +102,8 @@ def _convolution(name: str, spatial: int, transposed: bool = False) -> None:
         kwargs.pop("bias", None)
 
         def layer(parts: Tensor) -> Tensor:
+            if not transposed and _pointwise(weight, args, kwargs):
+                return pointwise(parts, weight.flatten(1), channels)
             flat = parts.flatten(0, 1) if x.rank == spatial + 2 else parts
             out = function(flat, weight, None, *args, **kwargs)
             return out.unflatten(0, (parts.shape[0], -1)) if x.rank == spatial + 2 else out

@@ -40,10 +40,13 @@ def _extreme(x: Q, other: Any, keepdim: bool, largest: bool) -> Any:
         raise NoRuleError("the maximum of quaternion features and real numbers")
     (at,) = x.dims(other)
     refuse_over_vectors(x, [at], "max")
+    kind = torch.return_types.max if largest else torch.return_types.min
+    if largest and x.deferred is not None and x.axis is None and at > 1:  # scaling and ReLU keep the order of norms
+        deferred, index = x.deferred.longest(at, keepdim)
+        return kind((x.defer(deferred), index))
     norms = x.squared_norm()
     index = (norms if largest else -norms).argmax(at, keepdim=True)
     values = take(x, index, at, keepdim)
-    kind = torch.return_types.max if largest else torch.return_types.min
     return kind((values, index if keepdim else index.squeeze(at)))
 
 

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from reqnn.errors import NoRuleError
-from reqnn.nn import relu_kernel
+from reqnn.nn import activation
 from reqnn.rules.paper.base import paper
 from reqnn.tensor import QuaternionTensor as Q
 
@@ -20,8 +20,10 @@ from reqnn.tensor import QuaternionTensor as Q
 def quaternion_relu(x: Q, c: float | str | None = None) -> Q:
     """‖f‖ / max{‖f‖, c} · f for each element."""
     c = x.context.rules.option("c") if c is None else c
+    if c != "mean" and float(c) > 0 and x.deferred is not None and x.deferred.c == 0:
+        return x.defer(x.deferred.with_relu(float(c)))
     if c != "mean":
-        return x.same(relu_kernel.relu(x.components, float(c)))
+        return x.same(activation.relu(x.components, float(c)))
     norm = x.norm_of_elements()
     bound = torch.maximum(norm, _mean_norm(x, norm))
     return x.same(x.components * (norm / torch.where(bound > 0, bound, 1)))

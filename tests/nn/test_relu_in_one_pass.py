@@ -5,7 +5,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reqnn.nn.relu_kernel import relu, relu_reference
+from reqnn.nn.activation import relu, relu_reference
 
 
 @given(

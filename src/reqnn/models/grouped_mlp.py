@@ -1,0 +1,94 @@
+"""A shared MLP on groups of neighbours, which PointNet++ pools and PointConv weighs."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from typing import Any
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+from reqnn.nn.batch_norm import turn_into_batch_norm
+from reqnn.nn.grouped_mlp import QuaternionGroupedMLP, QuaternionPooledMLP, QuaternionWeightedMLP
+from reqnn.rules import get_rules
+from reqnn.tensor import QuaternionTensor
+
+from .grouping import index_points
+
+
+class GroupedMLP(nn.Module):
+    """Conv → BN → ReLU, several times, on each neighbour j of each centre i; input [x_j − x_i, x_j if `absolute_xyz`, f_j].
+
+    Shapes: xyz (B, N, 3), points (B, N, D) or None, centres (B, S, 3), idx (B, S, K) → (B, C, K, S).
+    Without `centres` coordinates are taken as they are; without `idx` all points are one group.
+    """
+
+    def __init__(self, in_channel: int, mlp: list[int], absolute_xyz: bool = False) -> None:
+        super().__init__()
+        self.absolute_xyz = absolute_xyz
+        self.convs = nn.ModuleList([nn.Conv2d(last, out, 1) for last, out in pairwise([in_channel, *mlp])])
+        self.bns = nn.ModuleList([nn.BatchNorm2d(out) for out in mlp])
+
+    def features(
+        self, xyz: torch.Tensor, points: torch.Tensor | None, centres: torch.Tensor | None, idx: torch.Tensor | None
+    ) -> torch.Tensor:
+        """Features of every neighbour of every centre, (B, C, K, S)."""
+        grouped_xyz = xyz.unsqueeze(1) if idx is None else index_points(xyz, idx)  # (B, S, K, 3)
+        grouped = [grouped_xyz if centres is None else grouped_xyz - centres.unsqueeze(2)]
+        if self.absolute_xyz:
+            grouped.append(grouped_xyz)
+        if points is not None:
+            grouped.append(points.unsqueeze(1) if idx is None else index_points(points, idx))
+        x = torch.cat(grouped, dim=-1).permute(0, 3, 2, 1)
+        for conv, bn in zip(self.convs, self.bns, strict=True):
+            x = F.relu(bn(conv(x)))
+        return x
+
+
+class PooledMLP(GroupedMLP):
+    """The maximum of the features over each group, (B, C, S) (Qi et al., PointNet++, NeurIPS 2017, section 3.2)."""
+
+    def forward(
+        self, xyz: torch.Tensor, points: torch.Tensor | None, centres: torch.Tensor | None, idx: torch.Tensor | None
+    ) -> torch.Tensor:
+        """Features (B, C, S) of the centres."""
+        return torch.max(self.features(xyz, points, centres, idx), 2)[0]
+
+
+class WeightedMLP(GroupedMLP):
+    """Σ_j f_j ⊗ w_j over each group, (B, S, C, W) (Wu et al., PointConv, CVPR 2019, equation 5)."""
+
+    def forward(
+        self,
+        xyz: torch.Tensor,
+        points: torch.Tensor | None,
+        centres: torch.Tensor | None,
+        idx: torch.Tensor | None,
+        weights: torch.Tensor,
+    ) -> torch.Tensor:
+        """Features (B, S, C, W) of the centres, by weights (B, W, K, S) of their neighbours."""
+        x = self.features(xyz, points, centres, idx)
+        return torch.matmul(x.permute(0, 3, 1, 2), weights.permute(0, 3, 2, 1))
+
+
+_FUSED: dict[type[GroupedMLP], type[QuaternionGroupedMLP]] = {
+    PooledMLP: QuaternionPooledMLP,
+    WeightedMLP: QuaternionWeightedMLP,
+}
+
+
+@get_rules("paper").module(GroupedMLP)
+def fuse(block: GroupedMLP, xyz: QuaternionTensor) -> QuaternionGroupedMLP | None:
+    """The fused quaternion block, where its algebra holds: vectors, a constant c in the ReLU rule, at least three layers."""
+    rules, plan = xyz.context.rules, xyz.context.plan
+    if not rules.option("fused") or rules.option("c") == "mean" or xyz.vectors != "v" or plan is None or len(block.convs) < 3:
+        return None
+    convs: list[Any] = list(block.convs)
+    coordinates = 2 if block.absolute_xyz else 1
+    xyz.context.fit(convs[0].weight, 1, "v" * coordinates + "f" * (convs[0].in_channels - 3 * coordinates))
+    for conv, norm in zip(convs, block.bns, strict=True):
+        xyz.context.drop_bias(conv.bias)
+        turn_into_batch_norm(norm, conv.out_channels)
+    kind = next(base for base in type(block).__mro__ if base.__dict__.get("_revised_from", base) in _FUSED)
+    return _FUSED[kind.__dict__.get("_revised_from", kind)](block)

@@ -1,0 +1,140 @@
+"""Batch-norm, ReLU, Quaternion2Real and pooling in one pass, against plain torch."""
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from equivariance import draw, generator
+from reqnn.nn import rows
+from reqnn.nn.batch_norm import QuaternionBatchNorm, normalize_quaternions
+from reqnn.nn.power import Power
+from reqnn.rules.paper.relu import quaternion_relu
+from reqnn.tensor import QuaternionTensor
+
+shapes = given(
+    seed=st.integers(0, 1000),
+    shape=st.tuples(st.integers(1, 4), st.integers(1, 5), st.integers(1, 6), st.integers(1, 40)),
+    scale=st.sampled_from([1e-2, 1.0, 30.0]),
+    c=st.sampled_from([0.0, 0.7, 1.0]),
+)
+
+
+def plain(x, power, c, reference):
+    mean = x.square().sum(-2).flatten(0, -2).mean(0) if power is None else power.mean
+    return reference(x, (mean + 1e-5).rsqrt(), c)
+
+
+def draw_rows(seed, shape, scale, dtype=torch.float64):
+    *outer, channels = shape
+    x = torch.randn(*outer, 3, channels, generator=generator(seed), dtype=torch.float64) * scale
+    x[0, 0, 0] = 0  # a place of zeros
+    return x.to(dtype)
+
+
+@pytest.mark.parametrize("name", ["relu", "to_real"])
+@shapes
+def test_values_and_gradients(name, seed, shape, scale, c):
+    reference = getattr(rows, f"{name}_reference")
+    x, own = draw_rows(seed, shape, scale), seed % 2 == 0
+    a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
+    count = x.shape[:-2].numel()
+    mean = (rows.total_power(x) / count if own else torch.rand(shape[-1], generator=generator(seed), dtype=x.dtype)).clone()
+    mean_a, mean_b = mean.clone().requires_grad_(not own), mean.clone().requires_grad_(not own)
+    fast = getattr(rows, name)(a, Power(mean_a, 1e-5, count if own else 0), c)
+    slow = plain(b, None if own else Power(mean_b, 1e-5), c, reference)
+    torch.testing.assert_close(fast, slow, rtol=1e-11, atol=1e-12)
+    weights = torch.randn(fast.shape, generator=generator(seed + 1), dtype=x.dtype)
+    (fast * weights).sum().backward()
+    (slow * weights).sum().backward()
+    torch.testing.assert_close(a.grad, b.grad, rtol=1e-10, atol=1e-10)
+    if not own:
+        torch.testing.assert_close(mean_a.grad, mean_b.grad, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("name", ["relu", "to_real"])
+@pytest.mark.parametrize("own", [True, False])
+def test_gradients_of_gradients(name, own):
+    x = draw_rows(3, (2, 3, 2, 4), 1.0)
+    x[0, 0, 0] = 1
+    mean = (rows.total_power(x) / 12) if own else torch.rand(4, dtype=torch.float64)
+    power = Power(mean, 1e-5, 12 if own else 0)
+    assert torch.autograd.gradgradcheck(lambda v: getattr(rows, name)(v, power, 0.9), (x.requires_grad_(),))
+
+
+@shapes
+def test_the_longest(seed, shape, scale, c):
+    axis = seed % 3
+    x = draw_rows(seed, shape, scale)
+    a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
+    count = x.shape[:-2].numel()
+    out, power, winner = rows.longest(a, axis, Power(rows.total_power(x) / count, 1e-5, count))
+    index = b.square().sum(-2).argmax(axis)
+    expected = b.gather(axis, index.unsqueeze(axis).unsqueeze(-2).expand(*b.shape[:axis], 1, *b.shape[axis + 1 :]))
+    assert torch.equal(winner.long(), index)
+    assert torch.equal(out, expected.squeeze(axis))
+    mean = b.square().sum(-2).flatten(0, -2).mean(0)
+    torch.testing.assert_close(power.mean, mean)
+    weights = torch.randn(out.shape, generator=generator(seed + 1), dtype=x.dtype)
+    ((out * weights).sum() + (power.mean * weights.flatten(0, -2).sum(0)).sum()).backward()
+    ((expected.squeeze(axis) * weights).sum() + (mean * weights.flatten(0, -2).sum(0)).sum()).backward()
+    torch.testing.assert_close(a.grad, b.grad, rtol=1e-10, atol=1e-10)
+
+
+def test_statistics_of_float32_are_added_up_in_float64():
+    x = torch.full((200_000, 3, 2), 0.1)
+    assert (rows.total_power(x) / len(x) / (3 * 0.1**2) - 1).abs().max() < 1e-6
+
+
+@pytest.mark.parametrize("shape", [(4, 6), (4, 6, 5), (2, 6, 5, 7)])
+@pytest.mark.parametrize("training", [True, False])
+def test_a_layer_is_the_same_with_and_without_loops(shape, training, monkeypatch):
+    """Batch-norm, ReLU, pooling behind one another, deferred and step by step, values and gradients."""
+
+    def run(components):
+        x = QuaternionTensor(components)
+        norm = QuaternionBatchNorm(6).double().train(training)
+        norm.running_power.fill_(0.8)
+        out = quaternion_relu(norm(x))
+        assert (out.deferred is not None) == rows.serves(components)
+        if len(shape) > 2:
+            out = out.max(-1)[0]
+        return out, norm.running_power
+
+    x = draw(0, *shape).components
+    a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
+    fast, running = run(a)
+    monkeypatch.setenv("REQNN_KERNELS", "off")
+    slow, expected = run(b)
+    torch.testing.assert_close(fast.components, slow.components, rtol=1e-12, atol=1e-12)
+    torch.testing.assert_close(running, expected)
+    (fast.components**3).sum().backward()
+    (slow.components**3).sum().backward()
+    torch.testing.assert_close(a.grad, b.grad, rtol=1e-10, atol=1e-10)
+
+
+def test_quaternion_to_real_of_a_deferred_layer_is_one_pass():
+    x = draw(1, 3, 4, 5)
+    out = quaternion_relu(QuaternionBatchNorm(4).double()(x))
+    norms = out.squared_norm()
+    assert out._components is None, "the features themselves were not needed"
+    torch.testing.assert_close(norms, out.components.square().sum(0))
+
+
+def test_numbers_that_someone_waits_for_are_not_overwritten():
+    """In-place operations on the input of a batch-norm, with a view alive, reach memory that its output is computed from."""
+    x = draw(2, 3, 4, 5)
+    view = x.transpose(1, 2)
+    expected = normalize_quaternions(draw(2, 3, 4, 5), None, True, 0.1, 1e-5).components
+    out = normalize_quaternions(x, None, True, 0.1, 1e-5)
+    x.mul_(2)
+    torch.testing.assert_close(out.components, expected)
+    torch.testing.assert_close(view.components, 2 * draw(2, 3, 4, 5).components.transpose(2, 3))
+
+
+def test_relu_in_place_stays_deferred():
+    out = QuaternionBatchNorm(4).double()(draw(3, 2, 4, 5))
+    kept = torch.relu_(out)
+    assert kept is out
+    assert out.deferred is not None
+    assert out.deferred.c == 1.0
