@@ -1,0 +1,188 @@
+"""`reqnn eval`: how trained networks hold up when the objects are turned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import tyro
+
+from reqnn.commands.base import OK, Command, busy, console, write_json
+from reqnn.errors import InputError
+
+if TYPE_CHECKING:
+    from reqnn.data.dataset import PointClouds
+    from reqnn.train.evaluate import Evaluation
+    from reqnn.train.run import Run
+
+
+@dataclass(kw_only=True)
+class Eval(Command):
+    """Test trained networks on turned objects: accuracy, confusion, and whether an object keeps its answer when it turns.
+
+    Each test shape is turned ten times, by rotations that the seed decides: NR not at all, y or z about that axis, vertical
+    about the data set's own, AR arbitrarily. Several runs, an original and its REQNN say, come into one table and one picture.
+
+    Examples:
+        reqnn eval runs/modelnet40-dgcnn-reqnn-0 --protocol NR AR
+        reqnn eval runs/original runs/reqnn --protocol NR vertical AR --out comparison
+        reqnn eval runs/reqnn/last.safetensors --protocol AR --limit 200 --angles 0 --json -
+    """
+
+    runs: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="RUN [RUN ...]", help_behavior_hint="")] = ()
+    """Folders of runs, or weights files."""
+
+    protocol: tuple[Literal["NR", "y", "z", "vertical", "AR"], ...] = ("NR", "AR")
+    """Rotations to test under."""
+
+    copies: int = 10
+    """How often each shape is turned."""
+
+    seed: int = 0
+    """Of the rotations."""
+
+    weights: Literal["best", "last"] = "best"
+    """Which weights of a run's folder."""
+
+    data: Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = None
+    """Another data set with the same classes. Default: the one that the run was trained on."""
+
+    root: Annotated[str | None, tyro.conf.arg(metavar="FOLDER", help_behavior_hint="")] = None
+    """The folder with the data sets. Default: $REQNN_DATA."""
+
+    limit: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")] = None
+    """Test on so many shapes only, drawn by the seed."""
+
+    angles: int = 7
+    """Angles between 0° and 180° in the picture of accuracy against rotation angle; 0 for no such picture."""
+
+    angle_limit: int = 400
+    """Shapes behind that picture, at most."""
+
+    batch: int = 32
+    """Clouds at a time."""
+
+    device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
+    """Where to run."""
+
+    json: Annotated[str | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
+    """Write all figures as JSON there, too; "-" for stdout, instead of the tables."""
+
+    out: Annotated[str | None, tyro.conf.arg(metavar="FOLDER", help_behavior_hint="")] = None
+    """The folder for evaluation.json and the pictures. Default: `evaluation` in the (first) run's folder."""
+
+    def run(self) -> int:
+        """Test each run under each protocol; print and draw."""
+        from reqnn.paper.provenance import provenance
+
+        if not self.runs:
+            raise InputError("name at least one run: a folder that `reqnn train` wrote, or a weights file")
+        found: dict[str, tuple[Run, list[Evaluation]]] = {}
+        sweep = [180 * i / (self.angles - 1) for i in range(self.angles)] if self.angles > 1 else []
+        curves: dict[str, list[float]] = {}
+        for path in self.runs:
+            run, clouds = self._load(path)
+            name = run_title(run) if run_title(run) not in found else f"{run_title(run)} ({path})"
+            found[name] = run, [self._evaluate(run, clouds, protocol, name) for protocol in self.protocol]
+            if sweep:
+                curves[name] = self._sweep(run, clouds, sweep, name)
+        folder = self._folder(found)
+        records = [
+            {"run": name, "weights": self.weights, "config": run.config.to_dict(), "results": [e.to_dict() for e in results]}
+            for name, (run, results) in found.items()
+        ]
+        report: dict[str, Any] = {"runs": records, "angles": sweep, "accuracy_by_angle": curves, "provenance": provenance()}
+        write_json(report, str(folder / "evaluation.json"))
+        if self.json is not None:
+            write_json(report, self.json)
+        paths = [folder / "evaluation.json", *self._draw(found, sweep, curves, folder)]
+        if self.json != "-":
+            self._print(found, paths)
+        return OK
+
+    def _load(self, path: str) -> tuple[Run, PointClouds]:
+        """A run on its device, and the test clouds that belong to it."""
+        import torch
+
+        from reqnn import data
+        from reqnn.train.run import load_run
+
+        run = load_run(path, self.weights)
+        clouds = data.load(self.data or run.config.data, "test", points=run.config.points, root=self.root or run.config.root)
+        if clouds.classes != run.classes:
+            raise InputError(
+                f"{path} was trained on other classes than those of {clouds.name}: {', '.join(run.classes[:5])}, …"
+            )
+        device = self.device
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        run.model.to(device)
+        return run, subset(clouds, self.limit, self.seed)
+
+    def _evaluate(self, run: Run, clouds: PointClouds, protocol: str, name: str) -> Evaluation:
+        from reqnn.train.evaluate import evaluate
+
+        with busy(f"{name}: {len(clouds)} shapes under {protocol}"):
+            return evaluate(run.model, clouds, protocol, self.copies, self.seed, self.batch)
+
+    def _sweep(self, run: Run, clouds: PointClouds, sweep: list[float], name: str) -> list[float]:
+        from reqnn.train.evaluate import accuracy_by_angle
+
+        some = subset(clouds, self.angle_limit, self.seed)
+        with busy(f"{name}: {len(some)} shapes at {len(sweep)} angles"):
+            return accuracy_by_angle(run.model, some, sweep, self.seed, self.batch)
+
+    def _folder(self, found: dict[str, tuple[Run, list[Evaluation]]]) -> Path:
+        first = next(iter(found.values()))[0].folder
+        folder = Path(self.out) if self.out is not None else (first or Path()) / "evaluation"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InputError(f"--out {folder}: the folder cannot be made ({error.strerror})") from error
+        return folder
+
+    def _draw(
+        self, found: dict[str, tuple[Run, list[Evaluation]]], sweep: list[float], curves: dict[str, list[float]], folder: Path
+    ) -> list[Path]:
+        from reqnn.train.pictures import draw_angles, draw_confusion
+
+        paths = []
+        for number, (name, (_, results)) in enumerate(found.items()):
+            which = f"-{number + 1}" if len(found) > 1 else ""
+            for result in results:
+                paths.append(draw_confusion(result, name, folder / f"confusion{which}-{result.protocol}.png"))
+        if sweep:
+            revised = [name for name, (run, _) in found.items() if run.config.equivariant]
+            chance = 1 / len(next(iter(found.values()))[0].classes)
+            paths.append(draw_angles(sweep, curves, revised, chance, folder / "accuracy_by_angle.png"))
+        return paths
+
+    def _print(self, found: dict[str, tuple[Run, list[Evaluation]]], paths: list[Path]) -> None:
+        from reqnn.train.tables import by_class, overall
+
+        screen = console()
+        results = {name: results for name, (_, results) in found.items()}
+        screen.print(overall(results))
+        screen.print(by_class(results))
+        for path in paths:
+            screen.print(f"wrote {path}", highlight=False, soft_wrap=True)
+
+
+def run_title(run: Run) -> str:
+    """What a run is called in tables: "DGCNN", "REQNN of dgcnn", "dgcnn trained with AR"."""
+    config = run.config
+    kind = f"REQNN of {config.model}" if config.equivariant else config.model
+    return kind if config.protocol == "NR" else f"{kind} trained with {config.protocol}"
+
+
+def subset(clouds: PointClouds, limit: int | None, seed: int) -> PointClouds:
+    """At most so many clouds, drawn by the seed, in their order."""
+    import torch
+
+    if limit is None or limit >= len(clouds):
+        return clouds
+    if limit < 1:
+        raise InputError(f"--limit is {limit}; at least 1 is needed")
+    order = torch.randperm(len(clouds), generator=torch.Generator().manual_seed(seed))
+    return clouds.subset(order[:limit].sort().values)

@@ -1,0 +1,80 @@
+"""`reqnn train`: train a network or its REQNN on a data set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import tyro
+
+from reqnn.commands.base import OK, Command
+from reqnn.train import presets
+from reqnn.train.config import TrainConfig, load_config
+
+
+@dataclass(kw_only=True)
+class Train(Command):
+    """Train a network, or its REQNN, on a data set; the run's folder holds settings, log, weights and the learning curve.
+
+    The settings are those of the preset for the network; options override them: `reqnn train --preset paper --model pointconv
+    --help` shows what that is. The best weights are chosen on a part of the training set, never on the test set.
+    Ctrl-C writes a checkpoint (exit code 130); --resume goes on to the weights that an uninterrupted run has.
+
+    Examples:
+        reqnn train --model dgcnn --equivariant --data digits --epochs 5 --out runs/digits
+        reqnn train --preset paper --model pointnet2 --data modelnet40 --protocol vertical --out runs/original
+        reqnn train --resume --out runs/digits
+        torchrun --nproc-per-node 4 -m reqnn.cli train --preset paper --model dgcnn --equivariant --data modelnet40
+    """
+
+    preset: Literal["quick", "paper"] = "quick"
+    """quick: what two cores train in minutes; paper: the published settings, for GPUs."""
+
+    config: Annotated[TrainConfig, tyro.conf.arg(name="")] = field(default_factory=lambda: presets.preset("quick"))
+    """Settings."""
+
+    resume: bool = False
+    """Go on with the run in --out, with its own settings; where there is none yet, start."""
+
+    @classmethod
+    def defaults(cls, arguments: Sequence[str]) -> Train:
+        """The defaults that the arguments ask for: those of a preset and a network, or those of a run that goes on."""
+        name, model, out = (_value(arguments, option) for option in ("--preset", "--model", "--out"))
+        settings = Path(out or "") / "config.json"
+        if "--resume" in arguments and out and settings.is_file():
+            return cls(config=_without_flags(load_config(settings), arguments))
+        # A wrong name is refused by the parser, with the names that there are.
+        chosen: Literal["quick", "paper"] = "paper" if name == "paper" else "quick"
+        return cls(preset=chosen, config=presets.preset(chosen, model or "dgcnn"))
+
+    def run(self) -> int:
+        """Train."""
+        from reqnn.train import fit
+
+        fit(self.config, resume=self.resume)
+        return OK
+
+
+def _without_flags(config: TrainConfig, arguments: Sequence[str]) -> TrainConfig:
+    """Settings in which no flag on the command line is set yet: the parser only knows flags that change a default."""
+    unset: dict[str, Any] = {}
+    for item in fields(config):
+        if isinstance(getattr(config, item.name), bool):
+            if f"--{item.name}" in arguments:
+                unset[item.name] = False
+            elif f"--no-{item.name}" in arguments:
+                unset[item.name] = True
+    return replace(config, **unset)
+
+
+def _value(arguments: Sequence[str], option: str) -> str | None:
+    """The value of an option on the command line, before it is parsed."""
+    found = None
+    for word, following in zip(arguments, [*arguments[1:], None], strict=True):
+        if word == option:
+            found = following
+        elif word.startswith(f"{option}="):
+            found = word.partition("=")[2]
+    return found

@@ -1,0 +1,96 @@
+"""The batch of each step, as a function of the step: order and augmentation depend on nothing that happened before.
+
+So a run that goes on in the middle of an epoch sees the very batches it would have seen, with any number of workers.
+"""
+
+from __future__ import annotations
+
+import signal
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.utils.data import DataLoader, Dataset
+
+from reqnn.data.augmentation import Augmentation, random_subset
+from reqnn.data.dataset import PointClouds
+from reqnn.errors import InputError
+from reqnn.train.config import TrainConfig
+
+ORDER, AUGMENTATION, FORWARD = range(3)
+"""Streams of random numbers, one for each use of the seed."""
+
+
+def derived_seed(*parts: int) -> int:
+    """A seed of 63 bits from several numbers, such as (seed, stream, step): near numbers give unrelated seeds."""
+    return int(np.random.SeedSequence(parts).generate_state(1, np.uint64)[0] >> np.uint64(1))
+
+
+class Batches(Dataset[tuple[Tensor, Tensor]]):
+    """Item s is this process's share of the batch of step s, counted from 0 over all epochs.
+
+    Each epoch goes through the set in an order of its own; what does not fill a batch is left out of that epoch.
+
+    Shapes: item: points (batch / processes, N, 3), labels (batch / processes,)
+    """
+
+    def __init__(self, clouds: PointClouds, config: TrainConfig, rank: int = 0, processes: int = 1) -> None:
+        if len(clouds) < config.batch:
+            raise InputError(f"batch is {config.batch}, but there are only {len(clouds)} training clouds; make it smaller")
+        wanted, present = config.sampled_from or config.points, clouds.points.shape[1]
+        if present < wanted:
+            setting = "sampled_from" if config.sampled_from else "points"
+            raise InputError(f"{setting} is {wanted}, but the clouds have only {present} points")
+        self.clouds, self.config, self.rank, self.processes = clouds, config, rank, processes
+        self.steps_per_epoch = len(clouds) // config.batch
+        self.augmentation = augmentation(config, clouds.up)
+        self._order: tuple[int, Tensor] | None = None
+
+    def __len__(self) -> int:
+        return self.steps_per_epoch * self.config.epochs
+
+    def __getitem__(self, step: int) -> tuple[Tensor, Tensor]:
+        epoch, place = divmod(step, self.steps_per_epoch)
+        batch = self.config.batch
+        index = self._epoch_order(epoch)[place * batch : (place + 1) * batch]
+        points, labels = self.clouds.points[index], self.clouds.labels[index]
+        generator = torch.Generator().manual_seed(derived_seed(self.config.seed, AUGMENTATION, step))
+        # The whole batch is augmented in each process, so that the result does not depend on their number.
+        if self.config.sampled_from:
+            points = random_subset(points[:, : self.config.sampled_from], generator, self.config.points)
+        points = self.augmentation(points[:, : self.config.points], generator)
+        share = batch // self.processes
+        mine = slice(self.rank * share, (self.rank + 1) * share)
+        return points[mine], labels[mine]
+
+    def _epoch_order(self, epoch: int) -> Tensor:
+        if self._order is None or self._order[0] != epoch:
+            generator = torch.Generator().manual_seed(derived_seed(self.config.seed, ORDER, epoch))
+            self._order = epoch, torch.randperm(len(self.clouds), generator=generator)
+        return self._order[1]
+
+    def loader(self, start: int, pinned: bool = False) -> DataLoader[tuple[Tensor, Tensor]]:
+        """The batches from step `start` to the end of the run, prepared by the configured number of workers."""
+        return DataLoader(
+            self,
+            batch_size=None,
+            sampler=range(start, len(self)),
+            num_workers=self.config.workers,
+            pin_memory=pinned,
+            worker_init_fn=_ignore_interrupts,
+        )
+
+
+def augmentation(config: TrainConfig, up: str) -> Augmentation:
+    """What the settings do to a training cloud of a data set with this vertical axis."""
+    return Augmentation(
+        scale=(1 / (1 + config.scale), 1 + config.scale),
+        jitter=config.jitter,
+        dropout=config.point_dropout,
+        rotation=up if config.protocol == "vertical" else config.protocol,
+    )
+
+
+def _ignore_interrupts(worker: int) -> None:
+    """Ctrl-C reaches the workers, too; the training process decides when they end."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,0 +1,159 @@
+"""The state of a training run on disk: enough to go on to the same weights, bit for bit, and never half-written."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import sys
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from reqnn.errors import InputError
+from reqnn.train.weights import load_model_tensors, load_tensors, model_tensors, save_tensors, sync_folder
+
+STATE, PREVIOUS = "state.safetensors", "state.previous.safetensors"
+
+
+@dataclass
+class Progress:
+    """Where a run stands. Random states are not in it: order, augmentation and dropout are functions of seed and step.
+
+    Attributes:
+        step: steps of the optimizer done.
+        best: the highest validation accuracy so far, and its epoch.
+        history: one row of the log an epoch.
+        sums: loss, right answers and clouds of the current epoch.
+        seconds: spent so far.
+    """
+
+    step: int = 0
+    best: float = -1.0
+    best_epoch: int = 0
+    history: list[dict[str, float]] = field(default_factory=list)
+    sums: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])
+    seconds: float = 0.0
+
+    def count(self, loss: float, right: float, clouds: int) -> None:
+        """Add a forward pass: its mean loss and its right answers."""
+        self.sums = [self.sums[0] + loss * clouds, self.sums[1] + right, self.sums[2] + clouds]
+
+    @property
+    def loss(self) -> float:
+        """The mean loss of the epoch so far."""
+        return self.sums[0] / max(self.sums[2], 1)
+
+    @property
+    def accuracy(self) -> float:
+        """The share of right answers in the epoch so far."""
+        return self.sums[1] / max(self.sums[2], 1)
+
+    def end_epoch(self, row: dict[str, float]) -> bool:
+        """Add an epoch's row to the log and start the next; whether it is the best so far."""
+        self.history.append(row)
+        self.sums = [0.0, 0.0, 0.0]
+        better = row["validation_accuracy"] > self.best
+        if better:
+            self.best, self.best_epoch = row["validation_accuracy"], int(row["epoch"])
+        return better
+
+
+def save_state(
+    folder: Path,
+    progress: Progress,
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    average: nn.Module | None = None,
+) -> None:
+    """Write the state; the one before is kept beside it, in case the disk damages this one."""
+    tensors = {f"model/{name}": tensor for name, tensor in model_tensors(model).items()}
+    if average is not None:
+        tensors |= {f"average/{name}": tensor for name, tensor in model_tensors(average).items()}
+    numbers: dict[str, Any] = {}
+    for index, slot in optimizer.state_dict()["state"].items():
+        for key, value in slot.items():
+            name = f"optimizer/{index}/{key}"
+            if isinstance(value, Tensor):
+                tensors[name] = value
+            else:
+                numbers[name] = value
+    state = folder / STATE
+    fresh = folder / f"new.{STATE}"
+    save_tensors(fresh, tensors, {"progress": asdict(progress), "optimizer": numbers})
+    if state.exists():
+        state.replace(folder / PREVIOUS)
+    fresh.replace(state)
+    sync_folder(folder)
+
+
+def load_state(
+    folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, average: nn.Module | None = None
+) -> Progress | None:
+    """Put the state of a run back; where the last one is damaged, the one before. None where there is none."""
+    problems = []
+    for name in (STATE, PREVIOUS):
+        path = folder / name
+        if not path.exists():
+            continue
+        try:
+            tensors, about = load_tensors(path)
+        except InputError as error:
+            problems.append(str(error))
+            continue
+        if problems:
+            print(f"{problems[0]}; going on from {name}", file=sys.stderr)
+        load_model_tensors(model, _part(tensors, "model/"), str(path))
+        if average is not None:
+            load_model_tensors(average, _part(tensors, "average/"), str(path))
+        _load_optimizer(optimizer, _part(tensors, "optimizer/"), _part(about["optimizer"], "optimizer/"))
+        return Progress(**about["progress"])
+    if problems:
+        raise InputError(f"no checkpoint can be read: {'; '.join(problems)}")
+    return None
+
+
+def _part(values: dict[str, Any], prefix: str) -> dict[str, Any]:
+    return {name[len(prefix) :]: value for name, value in values.items() if name.startswith(prefix)}
+
+
+def _load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor], numbers: dict[str, Any]) -> None:
+    state: dict[int, dict[str, Any]] = {}
+    for name, value in {**tensors, **numbers}.items():
+        index, _, key = name.partition("/")
+        state.setdefault(int(index), {})[key] = value
+    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
+
+
+def check_disk(folder: Path, model: nn.Module, averaged: bool) -> None:
+    """Raise `InputError` before hours are spent: where the folder cannot be written to or will not hold the checkpoints."""
+    weights = sum(tensor.nbytes for tensor in model_tensors(model).values())
+    # Three states while one is written, each with two moments of Adam; best, last and one being written.
+    needed = weights * (3 * (3 + averaged) + 3) + 10_000_000
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        probe = folder / ".probe"
+        with probe.open("wb") as file:
+            file.write(b"\0" * 4096)
+            os.fsync(file.fileno())
+        probe.unlink()
+        free = shutil.disk_usage(folder).free
+    except OSError as error:
+        raise InputError(f"--out {folder}: the folder cannot be written to ({error.strerror or error})") from error
+    if free < needed:
+        raise InputError(f"--out {folder}: {free / 1e6:.0f} MB are free; the checkpoints need about {needed / 1e6:.0f} MB")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a small file whole or not at all."""
+    partial = path.with_name(f".{path.name}.partial")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)
+
+
+def write_json(path: Path, data: Any) -> None:
+    """Write JSON whole or not at all."""
+    write_text(path, json.dumps(data, indent=2, ensure_ascii=False, default=str) + "\n")

@@ -1,0 +1,85 @@
+"""What a run shows while it trains: a progress bar on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from typing import Any
+
+PAUSE = 30.0  # seconds between plain lines within an epoch
+
+
+class Display:
+    """Loss, accuracy, clouds a second and time left of a run of `steps` steps; silent where `shown` is False."""
+
+    def __init__(self, epochs: int, steps: int, start: int, batch: int, shown: bool = True) -> None:
+        self.epochs, self.steps, self.batch, self.shown = epochs, steps, batch, shown
+        self.pace = 0.0  # seconds a step, a moving average
+        self._last = self._printed = time.monotonic()
+        self._bar: Any = None
+        if shown and sys.stdout.isatty():
+            self._bar = _bar()
+            self._task = self._bar.add_task("", total=steps, completed=start, state="", left="")
+
+    def __enter__(self) -> Display:
+        if self._bar is not None:
+            self._bar.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._bar is not None:
+            self._bar.stop()
+
+    def step(self, done: int, epoch: int, loss: float, accuracy: float) -> None:
+        """After a step: `done` of all steps; loss and accuracy of the epoch so far."""
+        now = time.monotonic()
+        self.pace = now - self._last if not self.pace else 0.95 * self.pace + 0.05 * (now - self._last)
+        self._last = now
+        if not self.shown:
+            return
+        state = f"loss {loss:.3f}  accuracy {100 * accuracy:5.1f} %  {self.speed:.0f} clouds/s"
+        left = clock(self.pace * (self.steps - done))
+        if self._bar is not None:
+            self._bar.update(self._task, completed=done, description=f"epoch {epoch}/{self.epochs}", state=state, left=left)
+        elif now - self._printed > PAUSE:
+            self.line(f"epoch {epoch}/{self.epochs}  step {done}/{self.steps}  {state}  {left} left")
+
+    def epoch(self, row: dict[str, float], best: float) -> None:
+        """After an epoch: its row of the log."""
+        self._last = time.monotonic()  # validation is not part of a step
+        self.line(
+            f"epoch {row['epoch']}/{self.epochs}  loss {row['train_loss']:.3f}  accuracy {100 * row['train_accuracy']:.1f} %"
+            f"  validation {100 * row['validation_accuracy']:.1f} % (best {100 * best:.1f} %)"
+            f"  {self.speed:.0f} clouds/s  {clock(self.pace * (self.steps - row['step']))} left"
+        )
+
+    def line(self, text: str) -> None:
+        """A line of its own, above the bar where there is one."""
+        if not self.shown:
+            return
+        self._printed = time.monotonic()
+        if self._bar is not None:
+            self._bar.console.print(text, highlight=False, markup=False)
+        else:
+            print(text, flush=True)
+
+    @property
+    def speed(self) -> float:
+        """Clouds a second."""
+        return self.batch / self.pace if self.pace else 0.0
+
+
+def clock(seconds: float) -> str:
+    """3725 → "1:02:05"."""
+    whole = int(seconds)
+    return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+
+
+def _bar() -> Any:
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    return Progress(
+        TextColumn("{task.description}"),
+        BarColumn(bar_width=24),
+        TextColumn("{task.fields[state]}  {task.fields[left]} left"),
+    )

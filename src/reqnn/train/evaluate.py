@@ -1,0 +1,112 @@
+"""How a network holds up when the objects are turned: accuracy, confusion, consistency."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from reqnn import data, quaternion
+from reqnn.data.dataset import PointClouds
+from reqnn.data.rotation import turn
+from reqnn.errors import InputError
+from reqnn.train.predict import predict
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """What a network reaches on a test set under one rotation protocol.
+
+    Attributes:
+        protocol, copies, seed: how often and how each shape is turned.
+        shapes: the number of test shapes.
+        accuracy: the share of right answers over all shapes and rotations.
+        class_accuracy: its mean over the classes, each counting the same.
+        per_class: by class name; None where the test set has none of that class.
+        confusion: row: the true class, column: the answer, in numbers of clouds.
+        inconsistent: the share of shapes whose answer changes over their rotations.
+        changed: which shapes these are.
+        logit_change: the largest difference of a logit of one shape between two of its rotations.
+        logit_spread: the standard deviation of the logits between different shapes, to see the former beside.
+    """
+
+    protocol: str
+    copies: int
+    seed: int
+    shapes: int
+    accuracy: float
+    class_accuracy: float
+    per_class: dict[str, float | None]
+    confusion: list[list[int]]
+    inconsistent: float
+    changed: list[int]
+    logit_change: float
+    logit_spread: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """As JSON takes it."""
+        return asdict(self)
+
+
+def evaluate(
+    model: nn.Module, clouds: PointClouds, protocol: str = "AR", copies: int = 10, seed: int = 0, batch: int = 32
+) -> Evaluation:
+    """Test a network on clouds turned by a protocol: each `copies` times, by rotations that the seed decides; NR once."""
+    copies = 1 if protocol == "NR" else copies
+    turned = data.rotated_test_set(clouds, clouds.up if protocol == "vertical" else protocol, copies, seed)
+    if not len(clouds):
+        raise InputError(f"{clouds.name} {clouds.split}: there are no clouds to test on")
+    logits = torch.cat([predict(model, points, batch) for points, _, _ in turned.batches(16 * batch)])
+    if logits.shape[1] != len(clouds.classes):
+        raise InputError(f"the network tells {logits.shape[1]} classes apart; {clouds.name} has {len(clouds.classes)}")
+    return measure(logits.unflatten(0, (len(clouds), copies)), clouds, protocol, seed)
+
+
+def measure(logits: Tensor, clouds: PointClouds, protocol: str, seed: int = 0) -> Evaluation:
+    """The figures of given logits.
+
+    Shapes: logits (shapes, copies, classes)
+    """
+    from torchmetrics.functional.classification import multiclass_accuracy, multiclass_confusion_matrix
+
+    shapes, copies, count = logits.shape
+    answers = logits.argmax(-1)
+    labels = clouds.labels.unsqueeze(1).expand(-1, copies)
+    given, wanted = answers.flatten(), labels.flatten()
+    confusion = multiclass_confusion_matrix(given, wanted, num_classes=count)
+    each = multiclass_accuracy(given, wanted, num_classes=count, average=None)
+    present = confusion.sum(1) > 0
+    changed = (answers != answers[:, :1]).any(1)
+    return Evaluation(
+        protocol=protocol,
+        copies=copies,
+        seed=seed,
+        shapes=shapes,
+        accuracy=(given == wanted).double().mean().item(),
+        class_accuracy=each[present].double().mean().item(),
+        per_class={name: each[i].item() if present[i] else None for i, name in enumerate(clouds.classes)},
+        confusion=confusion.tolist(),
+        inconsistent=changed.double().mean().item(),
+        changed=changed.nonzero().flatten().tolist(),
+        logit_change=(logits.amax(1) - logits.amin(1)).max().item(),
+        logit_spread=logits.mean(1).std(0, correction=0).mean().item(),
+    )
+
+
+def accuracy_by_angle(
+    model: nn.Module, clouds: PointClouds, angles: Sequence[float], seed: int = 0, batch: int = 32
+) -> list[float]:
+    """The accuracy on clouds turned by each of these angles, in degrees, about an axis drawn for each cloud."""
+    generator = torch.Generator().manual_seed(seed)
+    axes = torch.randn(len(clouds), 3, generator=generator, dtype=torch.float64)
+    axes = axes / axes.norm(dim=-1, keepdim=True)
+    found = []
+    for angle in angles:
+        theta = torch.full((len(clouds),), angle, dtype=torch.float64).deg2rad()
+        matrices = quaternion.to_matrix(quaternion.from_axis_angle(axes, theta))
+        answers = predict(model, turn(clouds.points, matrices), batch).argmax(-1)
+        found.append((answers == clouds.labels).double().mean().item())
+    return found

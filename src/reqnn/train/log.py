@@ -1,0 +1,64 @@
+"""The log of a run: log.csv, metrics.json, a picture of the learning curve, and TensorBoard's files where asked."""
+
+from __future__ import annotations
+
+import csv
+import io
+import time
+from pathlib import Path
+from typing import Any
+
+from reqnn.errors import InputError
+from reqnn.train.checkpoint import write_json, write_text
+
+REDRAW = 60.0  # seconds between two drawings of the curve while training
+
+
+class RunLog:
+    """Writes the rows of a run, one an epoch, to its folder; everything is rewritten whole, so that it can go back."""
+
+    def __init__(self, folder: Path, tensorboard: bool = False, step: int = 0) -> None:
+        self.folder = folder
+        self._drawn = time.monotonic()
+        self._events: Any = _events(folder / "tensorboard", step) if tensorboard else None
+
+    def write(self, history: list[dict[str, float]], metrics: dict[str, Any], final: bool = False) -> None:
+        """All rows to log.csv, the last one to TensorBoard, metrics.json; the curve now and then, and at the end."""
+        write_json(self.folder / "metrics.json", metrics)
+        table = io.StringIO()
+        writer = csv.DictWriter(table, list(history[0]))
+        writer.writeheader()
+        writer.writerows(history)
+        write_text(self.folder / "log.csv", table.getvalue())
+        if self._events is not None and not final:
+            for name, value in history[-1].items():
+                self._events.add_scalar(name, value, history[-1]["step"])
+            self._events.flush()
+        if final or time.monotonic() - self._drawn > REDRAW:
+            draw_curve(history, self.folder / "curve.png")
+            self._drawn = time.monotonic()
+
+
+def draw_curve(history: list[dict[str, float]], path: Path) -> None:
+    """Loss and accuracy against the epoch, training and validation."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    epochs = [row["epoch"] for row in history]
+    for axis, what in zip(figure.subplots(1, 2), ("loss", "accuracy"), strict=True):
+        for part, colour in (("train", "#888888"), ("validation", "#1f5fa8")):
+            values = [row[f"{part}_{what}"] * (100 if what == "accuracy" else 1) for row in history]
+            axis.plot(epochs, values, color=colour, label=part, marker="." if len(epochs) < 30 else "")
+        axis.set_xlabel("epoch")
+        axis.set_ylabel("accuracy, %" if what == "accuracy" else "loss")
+        axis.grid(alpha=0.3)
+        axis.legend(frameon=False)
+    figure.savefig(path, dpi=120)
+
+
+def _events(folder: Path, step: int) -> Any:
+    try:
+        from torch.utils.tensorboard import SummaryWriter
+    except ImportError as error:
+        raise InputError("tensorboard is not installed: pip install 'reqnn[tensorboard]'") from error
+    return SummaryWriter(str(folder), purge_step=step or None)

@@ -1,0 +1,162 @@
+"""The training loop.
+
+    run = fit(preset("quick", model="dgcnn", equivariant=True, data="modelnet40"))
+    reqnn train --preset quick --model dgcnn --equivariant --data modelnet40
+    torchrun --nproc-per-node 8 -m reqnn.cli train --preset paper --model dgcnn --equivariant --data modelnet40
+
+`fit` prepares and `walk` goes over the steps; `Training` knows what one step, one epoch and one checkpoint are.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import torch
+from torch import nn
+
+from reqnn import data
+from reqnn.data.dataset import PointClouds
+from reqnn.errors import InputError
+from reqnn.train import checkpoint
+from reqnn.train.batches import Batches
+from reqnn.train.checkpoint import Progress
+from reqnn.train.config import TrainConfig, load_config, resumed
+from reqnn.train.display import Display
+from reqnn.train.log import RunLog
+from reqnn.train.optimization import make_optimizer
+from reqnn.train.processes import connect
+from reqnn.train.reproducible import Interruption, reproducible
+from reqnn.train.run import Run, build_network, load_run
+from reqnn.train.sync import synchronise
+from reqnn.train.training import Training
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+
+def fit(
+    config: TrainConfig,
+    train: PointClouds | None = None,
+    validation: PointClouds | None = None,
+    *,
+    model: nn.Module | None = None,
+    resume: bool = False,
+    quiet: bool = False,
+) -> Run:
+    """Train a network; its folder holds settings, log, weights and all that is needed to go on.
+
+    Args:
+        train, validation: clouds to train on and to choose the best weights by. Default: those that the settings name.
+        model: a network of your own, instead of the one that the settings name: clouds (B, N, 3) to logits (B, classes).
+        resume: go on where the folder holds a run that was stopped; the result is the same as if it had not been.
+        quiet: show nothing.
+    """
+    fabric = connect(config)
+    config = settle(config, fabric, resume)
+    train, validation = choose_clouds(config, train, validation)
+    on_cpu = fabric.device.type == "cpu"  # elsewhere not every operation has a deterministic form
+    with reproducible(config.threads, deterministic=on_cpu), Interruption() as interruption:
+        training = prepare(config, fabric, train, validation, model)
+        walk(training, interruption, shown=fabric.is_global_zero and not quiet)
+    fabric.barrier()
+    return load_run(config.folder, model=training.network)
+
+
+def settle(config: TrainConfig, fabric: Fabric, resume: bool) -> TrainConfig:
+    """The settings that the run has: those given, or those of the run that goes on."""
+    settings = config.folder / "config.json"
+    exists = bool(fabric.broadcast(settings.exists()))
+    if exists and not resume:
+        raise InputError(f"{config.folder} holds a run already; --resume goes on with it, another --out starts a new one")
+    if exists:
+        config = resumed(load_config(settings), config)
+    fabric.barrier()  # all have read before one writes
+    return replace(config, threads=config.threads or torch.get_num_threads())
+
+
+def choose_clouds(
+    config: TrainConfig, train: PointClouds | None = None, validation: PointClouds | None = None
+) -> tuple[PointClouds, PointClouds]:
+    """The clouds to train on and to validate by: those given, else those that the settings name; a split where one is missing.
+
+    The split does not depend on the seed of the settings: runs with different seeds can be compared.
+    """
+    if train is None:
+        train = data.load(config.data, "train", points=config.sampled_from or config.points, root=config.root)
+    if config.limit is not None and config.limit < len(train):
+        order = torch.randperm(len(train), generator=torch.Generator().manual_seed(0))
+        train = train.subset(order[: config.limit])
+    if validation is None:
+        train, validation = data.split_validation(train, config.validation, seed=0)
+    if not len(validation):
+        raise InputError(f"{train.name}: no clouds are left to validate by; raise validation or give more clouds")
+    return train, replace(validation, points=validation.points[:, : config.points], normals=None)
+
+
+def prepare(
+    config: TrainConfig, fabric: Fabric, train: PointClouds, validation: PointClouds, model: nn.Module | None
+) -> Training:
+    """Network, optimizer and batches, as they were where the run goes on; and a folder that can hold them."""
+    from reqnn.paper.provenance import provenance
+
+    alone = fabric.world_size == 1
+    network = build_network(config, len(train.classes), factorised=alone) if model is None else model
+    batches = Batches(train, config, fabric.global_rank, fabric.world_size)
+    if fabric.is_global_zero:
+        checkpoint.check_disk(config.folder, network, config.ema > 0)
+        config.save(config.folder / "config.json")
+        checkpoint.write_json(config.folder / "versions.json", provenance())
+    if not alone:
+        synchronise(network)
+    wrapped, optimizer = fabric.setup(network, make_optimizer(network, config))
+    average = copy.deepcopy(network) if config.ema else None
+    progress = checkpoint.load_state(config.folder, network, optimizer, average) or Progress()
+    return Training(config, fabric, network, wrapped, optimizer, average, batches, validation, progress)
+
+
+def walk(training: Training, interruption: Interruption, shown: bool) -> None:
+    """Go over the steps that are left: step, validate at the end of an epoch, write checkpoints, stop where asked."""
+    config, fabric, progress, batches = training.config, training.fabric, training.progress, training.batches
+    log = RunLog(config.folder, config.tensorboard, progress.step) if fabric.is_global_zero else None
+    begun = saved = time.monotonic()
+    before = progress.seconds
+    with Display(config.epochs, len(batches), progress.step, config.batch, shown) as display:
+        display.line(headline(training))
+        for points, labels in batches.loader(progress.step, pinned=fabric.device.type == "cuda"):
+            epoch = progress.step // batches.steps_per_epoch + 1
+            training.step(*fabric.to_device((points, labels)))
+            progress.seconds = before + time.monotonic() - begun
+            display.step(progress.step, epoch, progress.loss, progress.accuracy)
+            if progress.step % batches.steps_per_epoch == 0:
+                training.end_epoch(epoch)
+                display.epoch(progress.history[-1], progress.best)
+                if log is not None:
+                    log.write(progress.history, training.metrics())
+            stop = training.agreed(interruption.asked)
+            due = time.monotonic() - saved > config.checkpoint_seconds
+            if stop or due or (config.checkpoint_steps and progress.step % config.checkpoint_steps == 0):
+                training.save()
+                saved = time.monotonic()
+            if stop:
+                display.line(f"stopped after step {progress.step}; reqnn train --resume --out {config.folder} goes on")
+                raise KeyboardInterrupt
+        training.save()
+        if log is not None:
+            log.write(progress.history, training.metrics(), final=True)
+        best = f"best validation accuracy {100 * progress.best:.1f} % in epoch {progress.best_epoch}"
+        display.line(f"{best}; test it: reqnn eval {config.folder} --protocol NR AR")
+
+
+def headline(training: Training) -> str:
+    """What is trained on what, and where."""
+    config, progress, processes = training.config, training.progress, training.fabric.world_size
+    return (
+        f"{'REQNN of ' * config.equivariant}{config.model} on {config.data}: "
+        f"{len(training.batches.clouds)} clouds of {config.points} points to train, {len(training.validation)} to validate; "
+        f"{training.fabric.device.type}, {processes} process{'es' * (processes > 1)}, "
+        f"{config.threads} thread{'s' * (config.threads > 1)}; "
+        f"{config.folder}{f', from step {progress.step}' * (progress.step > 0)}"
+    )

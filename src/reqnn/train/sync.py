@@ -1,0 +1,100 @@
+"""Batch statistics over all processes, on any device, so that several processes train as one does on the joint batch.
+
+torch's own SyncBatchNorm refuses CPU tensors and knows no quaternions.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor, nn
+
+from reqnn.errors import InputError
+from reqnn.nn.batch_norm import QuaternionBatchNorm
+
+
+class _Sum(torch.autograd.Function):
+    """y = Σ_r x_r over the processes r; each x_r adds to the y of all, so its gradient is the sum of theirs."""
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor) -> Tensor:
+        total = x.detach().clone(memory_format=torch.contiguous_format)
+        dist.all_reduce(total)
+        return total
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> Tensor:
+        total = gradients[0].clone(memory_format=torch.contiguous_format)
+        dist.all_reduce(total)
+        return total
+
+
+def sum_over_processes(x: Tensor) -> Tensor:
+    """The sum of a tensor of one shape over all processes, differentiably."""
+    total: Tensor = _Sum.apply(x)
+    return total
+
+
+def combine_moments(mean: Tensor, variance: Tensor, count: float) -> tuple[Tensor, Tensor, float]:
+    """Mean, biased variance and number of values over all processes, from those of each; differentiable.
+
+    E[(x − μ)²] over all is Σ_r n_r (σ_r² + (μ_r − μ)²) / n: nothing large cancels.
+
+    Shapes: mean, variance (C,) -> (C,), (C,)
+    """
+    sums = sum_over_processes(torch.cat([mean * count, mean.new_tensor([count])]))
+    joint, total = sums[:-1] / sums[-1], float(sums[-1].detach())
+    spread = sum_over_processes((variance + (mean - joint).square()) * count) / total
+    return joint, spread, total
+
+
+class SynchronisedBatchNorm(nn.modules.batchnorm._BatchNorm):
+    """A real batch-norm whose statistics, while training, are those of the batches of all processes.
+
+    Shapes: (B, C) or (B, C, *) -> the same
+    """
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() < 2:
+            raise InputError(f"a batch-norm needs (B, C) or (B, C, *); given {tuple(input.shape)}")
+
+    def forward(self, input: Tensor) -> Tensor:
+        """Normalise; in eval mode as torch does."""
+        self._check_input_dim(input)
+        if not self.training and self.running_mean is not None:
+            return super().forward(input)
+        x = input.float() if input.dtype in (torch.float16, torch.bfloat16) else input
+        dims = [d for d in range(x.dim()) if d != 1]
+        variance, mean = torch.var_mean(x, dims, correction=0)
+        mean, variance, count = combine_moments(mean, variance, x.numel() / x.shape[1])
+        self._track(mean.detach(), variance.detach(), count)
+        scale = (variance + self.eps).rsqrt()
+        shift = -mean * scale
+        if self.weight is not None:
+            scale, shift = scale * self.weight, shift * self.weight + self.bias
+        shape = [-1, *[1] * (x.dim() - 2)]
+        return torch.addcmul(shift.reshape(shape), x, scale.reshape(shape)).to(input.dtype)
+
+    def _track(self, mean: Tensor, variance: Tensor, count: float) -> None:
+        """Take the moments (C,) into the running ones; the variance is made unbiased, as torch's is."""
+        if not self.training or self.running_mean is None or self.running_var is None or self.num_batches_tracked is None:
+            return
+        self.num_batches_tracked.add_(1)
+        momentum = 1 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
+        unbiased = variance * (count / max(count - 1, 1))
+        self.running_mean.lerp_(mean.to(self.running_mean.dtype), momentum)
+        self.running_var.lerp_(unbiased.to(self.running_var.dtype), momentum)
+
+
+def synchronise(model: nn.Module) -> None:
+    """Make all batch-norm modules of a network, real and quaternion, share their statistics among the processes, in place.
+
+    Modules keep their names, parameters and buffers. `F.batch_norm` called by hand is not reached.
+    """
+    for module in model.modules():
+        if isinstance(module, QuaternionBatchNorm):
+            module.reduce = sum_over_processes
+        elif isinstance(module, nn.modules.batchnorm._BatchNorm):
+            module.__class__ = SynchronisedBatchNorm

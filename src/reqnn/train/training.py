@@ -1,0 +1,140 @@
+"""What one step, one epoch and one checkpoint of a training run are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import torch
+from torch import Tensor, nn
+
+from reqnn.data.dataset import PointClouds
+from reqnn.errors import InputError
+from reqnn.train import checkpoint
+from reqnn.train.batches import Batches
+from reqnn.train.checkpoint import Progress
+from reqnn.train.config import TrainConfig
+from reqnn.train.optimization import learning_rate, moving_average_, smoothed_cross_entropy
+from reqnn.train.predict import predict
+from reqnn.train.recalibrate import recalibrate
+from reqnn.train.reproducible import seed_step
+from reqnn.train.run import BEST, LAST, save_weights
+
+if TYPE_CHECKING:
+    from lightning_fabric import Fabric
+
+
+@dataclass
+class Training:
+    """All that a run is made of; `network` and `wrapped` share their weights, `wrapped` synchronises the gradients."""
+
+    config: TrainConfig
+    fabric: Fabric
+    network: nn.Module
+    wrapped: nn.Module
+    optimizer: torch.optim.Optimizer
+    average: nn.Module | None
+    batches: Batches
+    validation: PointClouds
+    progress: Progress
+
+    def step(self, points: Tensor, labels: Tensor) -> None:
+        """One step of the optimizer on this process's share of a batch.
+
+        Shapes: points (b, N, 3), labels (b,)
+        """
+        config, progress, parts = self.config, self.progress, self.config.accumulate
+        rate = learning_rate(config, progress.step, self.batches.steps_per_epoch)
+        for group in self.optimizer.param_groups:
+            group["lr"] = rate
+        seed_step(config.seed, progress.step, self.fabric.global_rank)
+        self.wrapped.train()
+        for part, (some, wanted) in enumerate(zip(points.chunk(parts), labels.chunk(parts), strict=True)):
+            with self.fabric.no_backward_sync(self.wrapped, enabled=part < parts - 1):  # type: ignore[arg-type]
+                logits = self.wrapped(some)
+                loss = smoothed_cross_entropy(logits, wanted, config.smoothing)
+                self.fabric.backward(loss / parts)
+            progress.count(loss.item(), (logits.argmax(1) == wanted).sum().item(), len(wanted))
+            if not loss.isfinite():
+                raise InputError(f"the loss is {loss} in step {progress.step}, lr {rate:.2g}; a smaller lr or clip may help")
+        if config.clip:
+            self.fabric.clip_gradients(self.wrapped, self.optimizer, max_norm=config.clip, error_if_nonfinite=False)
+        self.optimizer.step()
+        self.optimizer.zero_grad()
+        if self.average is not None:
+            moving_average_(self.average, self.network, config.ema, progress.step)
+        progress.step += 1
+
+    def end_epoch(self, epoch: int) -> None:
+        """Validate, add a row to the log, keep the weights where they are the best so far."""
+        progress = self.progress
+        candidate = self.network if self.average is None else self.average
+        with self.fabric.autocast():
+            recalibrate(candidate, self._recent_points())
+        loss, right, count = self._summed(progress.sums)
+        validation_loss, validation_accuracy = self.validate(candidate)
+        row = {
+            "epoch": epoch,
+            "step": progress.step,
+            "lr": self.optimizer.param_groups[0]["lr"],
+            "train_loss": loss / count,
+            "train_accuracy": right / count,
+            "validation_loss": validation_loss,
+            "validation_accuracy": validation_accuracy,
+            "seconds": round(progress.seconds, 1),
+        }
+        better = progress.end_epoch(row)
+        if self.fabric.is_global_zero:
+            for name in (BEST, LAST) if better else (LAST,):
+                save_weights(self.config.folder / name, candidate, self.config, self.validation.classes, row)
+
+    def validate(self, network: nn.Module) -> tuple[float, float]:
+        """Loss and accuracy on the validation clouds, shared out among the processes."""
+        mine = slice(self.fabric.global_rank, None, self.fabric.world_size)
+        labels = self.validation.labels[mine]
+        loss, right = 0.0, 0.0
+        if len(labels):
+            with self.fabric.autocast():
+                logits = predict(network, self.validation.points[mine])
+            loss = smoothed_cross_entropy(logits, labels, self.config.smoothing).item() * len(labels)
+            right = (logits.argmax(1) == labels).sum().item()
+        loss, right, count = self._summed([loss, right, len(labels)])
+        return loss / count, right / count
+
+    def _recent_points(self) -> Iterator[Tensor]:
+        """The clouds of the last training batches, as many as the settings ask for."""
+        last = self.progress.step
+        for step in range(max(0, last - self.config.recalibrate), last):
+            yield self.batches[step][0]
+
+    def save(self) -> None:
+        """Write a checkpoint."""
+        if self.fabric.is_global_zero:
+            checkpoint.save_state(self.config.folder, self.progress, self.network, self.optimizer, self.average)
+
+    def metrics(self) -> dict[str, Any]:
+        """What the run has reached so far."""
+        progress = self.progress
+        return {
+            "best_validation_accuracy": progress.best,
+            "best_epoch": progress.best_epoch,
+            "best": next((row for row in progress.history if row["epoch"] == progress.best_epoch), None),
+            "last": progress.history[-1] if progress.history else None,
+            "finished": progress.step == len(self.batches),
+            "parameters": sum(parameter.numel() for parameter in self.network.parameters()),
+            "training_clouds": len(self.batches.clouds),
+            "validation_clouds": len(self.validation),
+        }
+
+    def agreed(self, asked: bool) -> bool:
+        """Whether any process was asked to stop: all must stop after the same step."""
+        return self._summed([float(asked)])[0] > 0
+
+    def _summed(self, values: list[float]) -> list[float]:
+        """Numbers summed over the processes."""
+        if self.fabric.world_size == 1:
+            return values
+        precise = torch.float32 if self.fabric.device.type == "mps" else torch.float64
+        total: Any = self.fabric.all_reduce(torch.tensor(values, dtype=precise, device=self.fabric.device), reduce_op="sum")
+        return total.tolist()

@@ -1,0 +1,97 @@
+"""Tensors in files that nobody has to unpickle: safetensors, written whole or not at all, with a checksum."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Iterable
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor, nn
+
+from reqnn.errors import InputError
+
+
+def model_tensors(model: nn.Module) -> dict[str, Tensor]:
+    """The weights and statistics of a network by name, each once: a shared tensor has the first of its names."""
+    first = {name for name, _ in chain(model.named_parameters(), model.named_buffers())}
+    return {name: tensor for name, tensor in model.state_dict().items() if name in first}
+
+
+def load_model_tensors(model: nn.Module, tensors: dict[str, Tensor], where: str) -> None:
+    """Copy what `model_tensors` gave into a network of the same build; `InputError` where it is another one."""
+    own = model_tensors(model)
+    missing, extra = sorted(set(own) - set(tensors)), sorted(set(tensors) - set(own))
+    if missing or extra:
+        what = f"it lacks {_some(missing)}" if missing else f"it has {_some(extra)}, which the network has not"
+        raise InputError(f"{where} does not belong to this network: {what}")
+    for name, tensor in own.items():
+        if tensor.shape != tensors[name].shape:
+            shapes = f"{tuple(tensors[name].shape)}, the network's {tuple(tensor.shape)}"
+            raise InputError(f"{where} does not belong to this network: its {name} has shape {shapes}")
+        tensor.copy_(tensors[name])
+
+
+def save_tensors(path: Path, tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
+    """Write tensors and a JSON record as one safetensors file: to a temporary file, to the disk, then to its name."""
+    stored = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    metadata = {"reqnn": json.dumps(about), "checksum": _checksum(stored)}
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        with partial.open("wb") as file:
+            file.write(safetensors.torch.save(stored, metadata))
+            file.flush()
+            os.fsync(file.fileno())
+        partial.replace(path)
+        sync_folder(path.parent)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise InputError(f"{path} cannot be written ({error.strerror or error}); what was written before is whole") from error
+
+
+def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """What `save_tensors` wrote; `InputError` where the file is cut off, damaged or of another kind."""
+    try:
+        with safe_open(path, framework="pt") as file:
+            metadata = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no dict
+    except (OSError, SafetensorError) as error:
+        raise InputError(f"{path} cannot be read ({error})") from error
+    if "reqnn" not in metadata:
+        raise InputError(f"{path} holds tensors, but no record of the network they belong to; give a file that reqnn wrote")
+    if metadata.get("checksum") != _checksum(tensors):
+        raise InputError(f"{path} is damaged: its checksum does not fit its tensors")
+    return tensors, json.loads(metadata["reqnn"])
+
+
+def sync_folder(folder: Path) -> None:
+    """Make renames in a folder last through a power cut, where the system can."""
+    try:
+        handle = os.open(folder, os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(handle)
+    except OSError:
+        pass
+    finally:
+        os.close(handle)
+
+
+def _checksum(tensors: dict[str, Tensor]) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for name in sorted(tensors):
+        digest.update(name.encode())
+        digest.update(tensors[name].contiguous().reshape(-1).view(torch.uint8).numpy().data)
+    return digest.hexdigest()
+
+
+def _some(names: Iterable[str]) -> str:
+    names = list(names)
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
