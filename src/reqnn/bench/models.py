@@ -1,0 +1,52 @@
+"""Time of whole networks: original, revised by the generic rules, revised and fused."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from reqnn.bench.measure import Call, as_record, interleave
+from reqnn.bench.settings import Settings
+from reqnn.bench.variants import INFERENCE, MODES, ORIGINAL, Variant, build, clouds, infer, train_step, variant_names
+
+Record = dict[str, Any]
+SLACK = 2.0  # small inputs take longer a point: what is forecast from them is taken for this much too long
+
+
+def measure_models(settings: Settings, note: Callable[[str], None]) -> list[Record]:
+    """Records of all networks, modes and sizes, the variants of each interleaved."""
+    records: list[Record] = []
+    for model in settings.models:
+        variants = [build(model, name, settings.seed, width=settings.width) for name in variant_names(model)]
+        assert variants[0].name == ORIGINAL, "times are relative to the first"
+        for mode in MODES:
+            pace: dict[str, float] = {}  # seconds a point, at the largest input so far
+            for batch, points in settings.sizes():
+                note(f"{model}, {mode}, {batch} × {points} points")
+                records += _measure(model, variants, mode, batch, points, pace, settings)
+    return records
+
+
+def _measure(
+    model: str, variants: list[Variant], mode: str, batch: int, points: int, pace: dict[str, float], settings: Settings
+) -> list[Record]:
+    size = batch * points
+    calls = [
+        Call(v.name, step(v, mode, batch, points, settings.seed), v.switched, pace.get(v.name, 0.0) * size / SLACK)
+        for v in variants
+    ]
+    timings = interleave(calls, settings.repeats, settings.max_seconds)
+    for timing in timings:
+        if timing.warm_up:
+            pace[timing.name] = min([*timing.seconds, timing.warm_up]) / size
+    where = {"what": "models", "model": model, "mode": mode, "batch": batch, "points": points}
+    return [as_record(timing, timings[0], **where) for timing in timings]
+
+
+def step(variant: Variant, mode: str, batch: int, points: int, seed: int) -> Callable[[], Any]:
+    """What is timed, ready to be called; the clouds are made here, off the clock."""
+    xyz, labels = clouds(batch, points, seed)
+    if mode == INFERENCE:
+        return partial(infer, variant.network, xyz)
+    return partial(train_step, variant.network, xyz, labels)

@@ -1,0 +1,125 @@
+"""The networks that are compared, and what is done with them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from reqnn.data.surfaces import surfaces
+from reqnn.models.dgcnn import DGCNN
+from reqnn.models.factorised import factorise
+from reqnn.models.registry import create_model
+from reqnn.rules import get_rules
+from reqnn.train.recalibrate import recalibrate
+
+ORIGINAL, FACTORISED, PLAIN, FUSED = "original", "factorised original", "REQNN plain", "REQNN fused"
+MEANING = {
+    ORIGINAL: "the ordinary network in plain torch, with an explicit (B, 2C, N, k) edge tensor where it has edges",
+    FACTORISED: "our own factorised form of the original DGCNN: same parameters, same outputs, our kernels",
+    PLAIN: "the revised network by the generic rules alone, as the paper writes its operations: no fused blocks, no kernels",
+    FUSED: "the revised network as `reqnn.revise` gives it",
+}
+INFERENCE, TRAINING = "inference", "training step"
+MODES = {
+    INFERENCE: "eval mode, no gradients",
+    TRAINING: "train mode: forward, cross-entropy, backward; no optimizer's step, which is the same for all. Of a single cloud "
+    "the batch-norms on the global feature run in eval mode",
+}
+CLASSES = 40
+
+
+@dataclass(frozen=True)
+class Variant:
+    """A network, and whether compiled kernels may run in it."""
+
+    name: str
+    network: nn.Module
+    kernels: bool = True
+
+    @contextmanager
+    def switched(self) -> Iterator[None]:
+        """Kernels off, where the variant is to run without."""
+        with kernels_switched(self.kernels):
+            yield
+
+
+def variant_names(model: str) -> list[str]:
+    """The variants of a network; only the DGCNN has a factorised original."""
+    return [ORIGINAL, *([FACTORISED] if model == "dgcnn" else []), PLAIN, FUSED]
+
+
+def build(model: str, name: str, seed: int = 0, **options: Any) -> Variant:
+    """One variant of a registered network, full size unless options say otherwise, with batch statistics of real features.
+
+    In eval mode an untrained quaternion network shrinks features layer by layer, until all neighbours tie: no such network
+    is ever run, and its searches would take another time.
+    """
+    torch.manual_seed(seed)
+    revised, kernels = name in (PLAIN, FUSED), name != PLAIN
+    rules = get_rules("paper").with_options(fused=kernels)
+    with kernels_switched(kernels):
+        network = create_model(model, equivariant=revised, num_classes=CLASSES, rules=rules, **options)
+        if name == FACTORISED:
+            assert isinstance(network, DGCNN)
+            network = factorise(network)
+        recalibrate(network, [clouds(4, max(256, int(getattr(network, "min_points", 1))), seed)[0]])
+    return Variant(name, network, kernels)
+
+
+def clouds(batch: int, points: int, seed: int = 0) -> tuple[Tensor, Tensor]:
+    """Points on surfaces (batch, points, 3) in float32, and labels (batch,)."""
+    xyz = surfaces(batch, points, seed, torch.float32)[0]
+    return xyz, torch.arange(batch) % CLASSES
+
+
+def infer(network: nn.Module, xyz: Tensor) -> Tensor:
+    """Logits, in eval mode and without gradients."""
+    with torch.no_grad():
+        logits: Tensor = network.eval()(xyz)
+    return logits
+
+
+def train_step(network: nn.Module, xyz: Tensor, labels: Tensor) -> Tensor:
+    """Loss, and the gradients of all parameters.
+
+    Of a batch of one cloud a layer on the global feature sees one number a channel, which has no variance: such batch-norms
+    run in eval mode.
+    """
+    network.train()
+    if xyz.shape[0] == 1:
+        for layer in _global_norms(network):
+            layer.eval()
+    network.zero_grad(set_to_none=True)
+    loss = nn.functional.cross_entropy(network(xyz), labels)
+    loss.backward()
+    return loss.detach()
+
+
+def _global_norms(network: nn.Module) -> list[nn.Module]:
+    """Batch-norms of the head, and of PointConv's last stage."""
+    places = ("head.", "sa3.bn_linear")
+    return [
+        module
+        for name, module in network.named_modules()
+        if isinstance(module, nn.BatchNorm1d) and any(place in f"{name}." for place in places)
+    ]
+
+
+@contextmanager
+def kernels_switched(on: bool) -> Iterator[None]:
+    """Compiled kernels on or off for a while; see `reqnn.points.kernels`."""
+    before = os.environ.get("REQNN_KERNELS")
+    os.environ["REQNN_KERNELS"] = "on" if on else "off"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ["REQNN_KERNELS"]
+        else:
+            os.environ["REQNN_KERNELS"] = before

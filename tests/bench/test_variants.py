@@ -1,0 +1,116 @@
+import os
+from dataclasses import replace
+
+import pytest
+import torch
+
+from reqnn.bench import models
+from reqnn.bench.measure import Timing
+from reqnn.bench.models import measure_models, step
+from reqnn.bench.settings import MODELS, Settings
+from reqnn.bench.variants import (
+    FACTORISED,
+    FUSED,
+    INFERENCE,
+    MODES,
+    ORIGINAL,
+    PLAIN,
+    build,
+    clouds,
+    infer,
+    kernels_switched,
+    train_step,
+    variant_names,
+)
+from reqnn.errors import InputError
+from reqnn.nn.real_edge_conv import FactorisedEdgeConv
+from reqnn.points import kernels
+
+
+def small(model, name):
+    options = {"dgcnn": {"k": 4}}.get(model, {"npoint": (16, 8), "nsample": (8, 8)})
+    return build(model, name, width=0.0625, **options)
+
+
+@pytest.mark.parametrize("model", MODELS)
+@pytest.mark.parametrize("batch", [1, 3])
+def test_every_variant_runs(model, batch):
+    xyz, labels = clouds(batch, 24)
+    assert (xyz.dtype, xyz.shape, labels.shape) == (torch.float32, (batch, 24, 3), (batch,))
+    for name in variant_names(model):
+        variant = small(model, name)
+        with variant.switched():
+            assert infer(variant.network, xyz).shape == (batch, 40)
+            assert not variant.network.training
+            loss = train_step(variant.network, xyz, labels)
+        assert torch.isfinite(loss)
+        gradients = [p.grad for p in variant.network.parameters()]
+        assert all(g is not None for g in gradients), name
+        assert infer(variant.network, xyz).grad_fn is None
+
+
+def test_variants_are_what_they_say():
+    assert isinstance(small("dgcnn", FACTORISED).network.conv2, FactorisedEdgeConv)
+    plain, fused = small("dgcnn", PLAIN), small("dgcnn", FUSED)
+    assert (plain.kernels, fused.kernels) == (False, True)
+    assert type(plain.network.conv2) is not type(fused.network.conv2)
+    xyz = clouds(2, 24)[0]
+    plain.network.load_state_dict(fused.network.state_dict())
+    torch.testing.assert_close(infer(plain.network, xyz), infer(fused.network, xyz), rtol=1e-3, atol=1e-4)
+    original, factorised = small("dgcnn", ORIGINAL), small("dgcnn", FACTORISED)
+    torch.testing.assert_close(infer(original.network, xyz), infer(factorised.network, xyz), rtol=1e-3, atol=1e-4)
+    assert FACTORISED not in variant_names("pointconv")
+
+
+def test_kernels_are_switched_off_and_back(monkeypatch):
+    monkeypatch.delenv("REQNN_KERNELS", raising=False)
+    with kernels_switched(False):
+        assert not kernels.available()
+    assert "REQNN_KERNELS" not in os.environ
+    monkeypatch.setenv("REQNN_KERNELS", "off")
+    with kernels_switched(True):
+        assert os.environ["REQNN_KERNELS"] == "on"
+    assert os.environ["REQNN_KERNELS"] == "off"
+
+
+def test_records_of_models(settings):
+    records = measure_models(settings, lambda message: None)
+    assert [(r["mode"], r["variant"]) for r in records] == [(mode, name) for mode in MODES for name in variant_names("dgcnn")]
+    for r in records:
+        assert (r["model"], r["batch"], r["points"], r["skipped"]) == ("dgcnn", 2, 24, None)
+        assert len(r["seconds"]) == 2
+    assert records[0]["relative"] == {"median": 1.0, "low": 1.0, "high": 1.0}
+
+
+def test_too_few_points_are_left_out_with_the_reason():
+    settings = Settings(models=("pointnet2",), batch=(2,), points=(24,), width=0.0625, repeats=1, threads=1)
+    records = measure_models(settings, lambda message: None)
+    assert all("512" in r["skipped"] and r["seconds"] == [] and r["relative"] is None for r in records)
+
+
+def test_a_slow_network_is_not_tried_on_larger_clouds(monkeypatch, settings):
+    asked = []
+
+    def interleave(calls, repeats, max_seconds):
+        asked.append(calls)
+        return [Timing(call.name, [4.0], warm_up=4.0) for call in calls]
+
+    monkeypatch.setattr(models, "interleave", interleave)
+    measure_models(replace(settings, batch=(1, 4), points=(32, 64)), lambda message: None)
+    expected = [calls[0].expected for calls in asked]
+    assert expected == [0.0, 4.0, 4.0, 4.0] * 2  # 32, 64, 128, 256 points in all: twice as many, half of that for sure
+
+
+def test_step_makes_its_clouds_at_once(settings):
+    call = step(small("dgcnn", ORIGINAL), INFERENCE, 2, 24, 0)
+    assert torch.equal(call(), call())
+
+
+def test_settings():
+    assert Settings(batch=(4, 1), points=(8, 2)).sizes() == [(1, 2), (1, 8), (4, 2), (4, 8)]
+    assert Settings(batch=(4,), points=(256, 1024)).target_sizes() == [(4, 1024)]
+    assert Settings(batch=(4,), points=(256, 512)).target_sizes() == [(4, 256), (4, 512)]
+    assert Settings(repeats=9).quick().repeats == 3
+    for wrong in ({"batch": ()}, {"points": (0,)}, {"threads": 0}, {"max_seconds": 0.0}, {"what": ()}, {"models": ()}):
+        with pytest.raises(InputError, match="--"):
+            Settings(**wrong)
