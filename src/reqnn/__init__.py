@@ -25,7 +25,7 @@ _HOMES = {
     "revise": "reqnn.revision",
     "rule": "reqnn.rules",
 }
-_NAMESPACES = ("data", "models", "nn", "paper", "points", "quaternion", "rules")
+_NAMESPACES = ("data", "models", "nn", "paper", "points", "quaternion", "rules", "train")
 
 __all__ = [
     "InputError",
@@ -46,10 +46,11 @@ __all__ = [
     "revise",
     "rule",
     "rules",
+    "train",
 ]
 
 if TYPE_CHECKING:
-    from reqnn import data, models, nn, paper, points, quaternion, rules
+    from reqnn import data, models, nn, paper, points, quaternion, rules, train
     from reqnn.auditing import audit
     from reqnn.errors import InputError, NoRuleError
     from reqnn.models import create_model, list_models

@@ -23,7 +23,7 @@ def parse(arguments: Sequence[str]) -> Command:
     named = next((word for word in arguments if not word.startswith("-")), "")
     choices: Any = Union[  # noqa: UP007 - from a tuple: the commands are data
         tuple(
-            Annotated[kind, tyro.conf.subcommand(name, description=_help(kind, full=name == named))]
+            Annotated[kind, tyro.conf.subcommand(name, **_shown(kind, arguments, full=name == named))]
             for name, kind in COMMANDS.items()
         )
     ]
@@ -37,10 +37,13 @@ def parse(arguments: Sequence[str]) -> Command:
     return command
 
 
-def _help(kind: type[Command], full: bool) -> str:
-    """The help of a command: its first sentence in the list of commands, all of it where the command is named."""
+def _shown(kind: type[Command], arguments: Sequence[str], full: bool) -> dict[str, Any]:
+    """The help of a command: its first sentence in the list of commands; all of it, with its defaults, where it is named."""
     text = inspect.cleandoc(kind.__doc__ or "")
-    return text if full else text.partition("\n\n")[0]
+    if not full:
+        return {"description": text.partition("\n\n")[0]}
+    default = kind.defaults(arguments)
+    return {"description": text} | ({} if default is None else {"default": default})
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -8,16 +8,24 @@ from __future__ import annotations
 
 from reqnn.commands.audit import Audit
 from reqnn.commands.base import Command
+from reqnn.commands.bench import Bench
+from reqnn.commands.data import Data
 from reqnn.commands.demo import Demo
+from reqnn.commands.eval import Eval
 from reqnn.commands.models import Models
 from reqnn.commands.paper import Paper
 from reqnn.commands.revise import Revise
+from reqnn.commands.train import Train
 
 COMMANDS: dict[str, type[Command]] = {
+    "train": Train,
+    "eval": Eval,
     "audit": Audit,
     "revise": Revise,
     "paper": Paper,
+    "data": Data,
     "models": Models,
+    "bench": Bench,
     "demo": Demo,
 }
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -25,6 +25,11 @@ class Command:
 
     debug: bool = False
     """Show the traceback of an error."""
+
+    @classmethod
+    def defaults(cls, arguments: Sequence[str]) -> Command | None:
+        """The options that hold where the arguments do not say otherwise, where these depend on the arguments."""
+        return None
 
     def run(self) -> int:
         """Do the work; the exit code."""

@@ -1,7 +1,8 @@
-"""The two pictures of the demo: where a network stops turning with its input, and features that never do."""
+"""The pictures of the demo: what networks answer when an object turns, and which layers turn with it."""
 
 from __future__ import annotations
 
+import copy
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -17,7 +18,9 @@ from torch import Tensor, nn
 
 from reqnn import points, quaternion
 from reqnn.auditing import AuditReport
+from reqnn.data.dataset import PointClouds
 from reqnn.tensor import QuaternionTensor
+from reqnn.train.predict import predict
 
 ORIGINAL, REVISED, FAINT = "#c44e52", "#2a6fb0", "#6b7280"
 FLOOR = 1e-17  # where an error of exactly 0 is drawn
@@ -59,6 +62,55 @@ def draw_errors(reports: Mapping[str, Mapping[str, AuditReport]], path: Path) ->
     return _save(figure, path)
 
 
+def draw_answers(networks: Mapping[str, nn.Module], test: PointClouds, path: Path) -> Path:
+    """Some digits in several orientations, and under each picture the answer of each network, right ones in blue."""
+    chosen, turns = _recognised(networks, test), _turns()
+    figure, panels = plt.subplots(len(chosen), len(turns), figsize=(11, 2.9 * len(chosen)), squeeze=False)
+    figure.subplots_adjust(left=0.28, right=0.99, top=0.93, bottom=0.05, hspace=0.35)
+    for row, index in zip(panels, chosen, strict=True):
+        clouds = torch.stack([test.points[index].double() @ turn.T for turn in turns])
+        answers = [predict(net, clouds.float()).argmax(-1).tolist() for net in networks.values()]
+        for place, panel in enumerate(row):
+            _draw_cloud(panel, clouds[place])
+            for line, given in enumerate(answers):
+                right = given[place] == int(test.labels[index])
+                panel.text(
+                    *(0.5, -0.06 - 0.11 * line),
+                    test.classes[given[place]],
+                    transform=panel.transAxes,
+                    ha="center",
+                    fontsize=11,
+                    fontweight="bold" if right else "normal",
+                    color=REVISED if right else ORIGINAL,
+                )
+        for line, name in enumerate(networks):
+            row[0].text(-0.12, -0.06 - 0.11 * line, name, transform=row[0].transAxes, ha="right", fontsize=9, color="#333333")
+    figure.suptitle("The same digits, turned, and what each network takes them for (blue: right)", x=0.01, ha="left")
+    return _save(figure, path)
+
+
+def _recognised(networks: Mapping[str, nn.Module], test: PointClouds, count: int = 3) -> list[int]:
+    """Digits of different classes that all networks recognise upright: the rest of the picture is about turning alone."""
+    answers = torch.stack([predict(net, test.points).argmax(-1) for net in networks.values()])
+    right = (answers == test.labels).all(0)
+    order = [*right.nonzero().flatten().tolist(), *(~right).nonzero().flatten().tolist()]
+    chosen: dict[int, int] = {}
+    for index in order:
+        chosen.setdefault(int(test.labels[index]), index)
+    return [chosen[label] for label in (2, 3, 5, 4, 7, 0, 1, 6, 8, 9) if label in chosen][:count]
+
+
+def _draw_cloud(panel: Any, xyz: Tensor) -> None:
+    """Points (N, 3) seen along z, near ones dark."""
+    behind = xyz[:, 2].argsort()
+    x, y, depth = xyz[behind].T.numpy()
+    panel.scatter(x, y, c=depth, cmap="Greys", vmin=-1.6, vmax=1.0, s=14, linewidths=0)
+    panel.set_xlim(-1.1, 1.1)
+    panel.set_ylim(-1.1, 1.1)
+    panel.set_aspect("equal")
+    panel.set_axis_off()
+
+
 def draw_features(original: nn.Module, revised: nn.Module, clouds: Tensor, path: Path) -> Path:
     """The first of some clouds (B, N, 3), in four orientations with a feature at its points as arrows.
 
@@ -68,7 +120,7 @@ def draw_features(original: nn.Module, revised: nn.Module, clouds: Tensor, path:
     at = points.farthest_point_sample(cloud, ARROWS)[0]
     figure, panels = plt.subplots(2, len(turns), figsize=(12, 7), layout="constrained")
     for row, (kind, net, colour) in enumerate((("REQNN", revised, REVISED), ("original", original, ORIGINAL))):
-        net = _ready(net, clouds)
+        net = copy.deepcopy(net).double().eval()
         features = [_features(net, cloud @ turn.T) for turn in turns]
         channel = _telling(features[0], cloud[0])
         for turn, field, panel in zip(turns, features, panels[row], strict=True):
@@ -119,17 +171,6 @@ def _turns() -> list[Tensor]:
     axes = torch.tensor([[0.0, 0.0, 1.0], [0.0, 0.0, 1.0], [0.0, 1.0, 0.0], [1.0, 0.0, 0.4]], dtype=torch.float64)
     angles = torch.tensor([0.0, 100.0, 55.0, 130.0], dtype=torch.float64).deg2rad()
     return list(quaternion.to_matrix(quaternion.from_axis_angle(axes, angles)))
-
-
-def _ready(net: nn.Module, clouds: Tensor) -> nn.Module:
-    """In float64 and eval mode, with normalisation statistics of these clouds: one pass with momentum 1 sets them."""
-    net = net.double().train()
-    layers: list[Any] = [module for module in net.modules() if hasattr(module, "momentum")]
-    for layer in layers:
-        layer.momentum = 1.0
-    with torch.no_grad():
-        net(clouds.double())
-    return net.eval()
 
 
 def _features(net: nn.Module, cloud: Tensor) -> Tensor:
