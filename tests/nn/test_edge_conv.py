@@ -25,30 +25,29 @@ sizes = given(seed=st.integers(0, 1000), b=st.integers(1, 3), n=st.integers(1, 1
 
 
 @sizes
-def test_loops_equal_their_plain_twins(seed, b, n, o, k):
+def test_the_search_equals_its_plain_twin(seed, b, n, o, k):
     y, z, idx = tensors(seed, b, n, o, min(k, n))
-    fast, plain = edge_kernels.search_and_sum(y, z, idx), edge_kernels.search_and_sum_reference(y, z, idx)
+    fast, plain = edge_kernels.search(y, z, idx), edge_kernels.search_reference(y, z, idx)
     assert torch.equal(fast[0], plain[0])
     for a, c in zip(fast[1:], plain[1:], strict=True):
         torch.testing.assert_close(a, c, rtol=1e-12, atol=1e-12)
-    torch.testing.assert_close(edge_kernels.search(y, z, idx)[1], plain[1], rtol=1e-12, atol=1e-12)
 
 
 @sizes
-def test_gradients_without_kernels_are_the_same(seed, b, n, o, k):
+def test_the_way_back_equals_its_plain_twin(seed, b, n, o, k):
     y, z, idx = tensors(seed, b, n, o, min(k, n))
-    winner = edge_kernels.search_reference(y, z, idx)[0]
-    fast = edge_kernels.scatter(z, winner), edge_kernels.spread(y, z, idx)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(edge_kernels, "loops_run_on", lambda x: False)
-        plain = edge_kernels.scatter(z, winner), edge_kernels.spread(y, z, idx)
-    for a, c in zip(fast, plain, strict=True):
-        torch.testing.assert_close(a, c, rtol=1e-12, atol=1e-12)
+    winner, gradient, _ = edge_kernels.search_reference(y, z, idx)
+    for weight in (None, y[0, 0, 0]):
+        arguments = (y, z, idx, winner, gradient, weight)
+        for a, c in zip(edge_kernels.pull(*arguments), edge_kernels.pull_reference(*arguments), strict=True):
+            torch.testing.assert_close(a, c, rtol=1e-12, atol=1e-12)
 
 
 def test_gradcheck():
-    y, z, idx = tensors(0, 2, 5, 3, 3)
-    assert torch.autograd.gradcheck(lambda a, b: LongestEdges.apply(a, b, idx), (y.requires_grad_(), z.requires_grad_()))
+    points, _, idx = tensors(0, 2, 5, 3, 3)
+    weights = torch.randn(2, 4, 3, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    inputs = [x.requires_grad_() for x in (points, *weights)]
+    assert torch.autograd.gradcheck(lambda *args: LongestEdges.apply(*args, idx, True), inputs)
 
 
 def both(seed=0, **options):

@@ -34,7 +34,7 @@ class Deferred:
 
     def squared_norm(self) -> Tensor:
         """Their squared norms, (B, C, *)."""
-        return rows.to_real(rows.to_rows(self.raw, 1), self.power, self.c).movedim(-1, 1)
+        return rows.to_real(rows.to_rows(self.raw, 1), self.power, self.c)
 
     def longest(self, dim: int, keepdim: bool) -> tuple[Deferred, Tensor]:
         """The longest along a logical axis behind the channels, still deferred, and its index."""

@@ -17,33 +17,66 @@ from torch.autograd.function import once_differentiable
 
 from reqnn.nn import edge_kernels
 from reqnn.nn.batch_norm import QuaternionBatchNorm, scale_quaternions
+from reqnn.nn.loops import loops_run_on
 from reqnn.points import knn
+from reqnn.products import times
 from reqnn.tensor import QuaternionTensor
+
+PART = 1 << 20  # numbers of y that are worked on at a time: 4 MB, which stay in the cache
 
 
 class LongestEdges(torch.autograd.Function):
-    """e_i = y_j* + z_i with j* = argmax_j ‖y_j + z_i‖ in each channel, and the sum of ‖e_ij‖² over all edges.
+    """e_i = y_j* + z_i with j* = argmax_j ‖y_j + z_i‖ in each channel, and, if wanted, the sum of ‖e_ij‖² over all edges.
+
+    y and z, larger than what they come from, are computed some clouds at a time and not kept: on the way back, anew.
 
     Shapes:
-        y, z: (B, N, 3, O), idx: (B, N, k) → (B, N, 3, O), (O,)
+        points: (B, N, 3, C), of_neighbour, of_centre: (O, C), idx: (B, N, k) → (B, N, 3, O), (O,)
     """
 
     @staticmethod
-    def forward(ctx: Any, y: Tensor, z: Tensor, idx: Tensor) -> tuple[Tensor, Tensor]:
-        """One loop over the edges finds the winners and the sums."""
-        winner, edge, sums, power = edge_kernels.search_and_sum(y, z, idx)
-        ctx.save_for_backward(y, z, idx, winner, sums)
+    def forward(
+        ctx: Any, points: Tensor, of_neighbour: Tensor, of_centre: Tensor, idx: Tensor, measured: bool
+    ) -> tuple[Tensor, Tensor]:
+        """Two products, then one loop over the edges finds the winners."""
+        ctx.set_materialize_grads(False)
+        if not loops_run_on(points):
+            winner, edge, power = edge_kernels.search(times(points, of_neighbour), times(points, of_centre), idx)
+        else:
+            winner = torch.empty(*points.shape[:2], len(of_centre), dtype=torch.int16)
+            edge = points.new_empty(*points.shape[:3], len(of_centre))
+            power = torch.zeros(len(of_centre), dtype=torch.float64)
+            for part in _parts(points, of_centre):
+                y, z = times(points[part], of_neighbour), times(points[part], of_centre)
+                power += edge_kernels.search(y, z, idx[part], measured, (winner[part], edge[part]))[2]
+        ctx.save_for_backward(points, of_neighbour, of_centre, idx, winner)
         return edge, power
 
     @staticmethod
     @once_differentiable
-    def backward(ctx: Any, *gradients: Any) -> tuple[Tensor, Tensor, None]:
+    def backward(ctx: Any, *gradients: Any) -> tuple[Tensor | None, ...]:
         """∂power/∂e_ij = 2·e_ij; the winner's own gradient goes to its two ends."""
-        y, z, idx, winner, sums = ctx.saved_tensors
+        points, of_neighbour, of_centre, idx, winner = ctx.saved_tensors
         of_edge, of_power = gradients
-        weight = (2 * of_power).to(y.dtype)
-        of_y = edge_kernels.scatter(of_edge, winner) + weight * edge_kernels.spread(y, z, idx)
-        return of_y, of_edge + weight * sums, None
+        weight = None if of_power is None else (2 * of_power).to(points.dtype)
+        of_points = torch.empty_like(points)
+        of_weights = torch.zeros_like(of_neighbour), torch.zeros_like(of_centre)
+        for part in _parts(points, of_centre):
+            rows = points[part].flatten(0, 2)
+            y, z = times(points[part], of_neighbour), times(points[part], of_centre)
+            given = torch.zeros_like(y) if of_edge is None else of_edge[part]
+            ends = edge_kernels.pull(y, z, idx[part], winner[part], given, weight)
+            for end, of_weight in zip(ends, of_weights, strict=True):
+                of_weight.addmm_(end.flatten(0, 2).T, rows)
+            if ctx.needs_input_grad[0]:
+                torch.add(times(ends[0], of_neighbour.T), times(ends[1], of_centre.T), out=of_points[part])
+        return of_points, *of_weights, None, None
+
+
+def _parts(points: Tensor, weight: Tensor) -> list[slice]:
+    """Some clouds at a time."""
+    step = max(1, PART // max(1, points[0, :, :, 0].numel() * len(weight)))
+    return [slice(first, first + step) for first in range(0, len(points), step)]
 
 
 class QuaternionEdgeConv(nn.Sequential):
@@ -73,14 +106,8 @@ class QuaternionEdgeConv(nn.Sequential):
         cloud = points.flatten(2)
         idx = knn(cloud, cloud, self.k)
         neighbour, centre = convolution.weight.flatten(1).chunk(2, dim=1)
-        y, z = points @ neighbour.T, points @ (centre - neighbour).T
-        if norm.uses_batch:
-            edge, sums = LongestEdges.apply(y, z, idx)
-            power = norm.track(sums, float(idx.numel())).with_graph()
-        elif torch.is_grad_enabled() and (y.requires_grad or z.requires_grad):
-            edge, power = LongestEdges.apply(y, z, idx)[0], norm.running()
-        else:
-            edge, power = edge_kernels.search(y, z, idx)[1], norm.running()
+        edge, sums = LongestEdges.apply(points, neighbour, centre - neighbour, idx, norm.uses_batch)
+        power = norm.track(sums, float(idx.numel())).with_graph() if norm.uses_batch else norm.running()
         winners = x.like(edge.permute(2, 0, 3, 1))
         winners.channel_axis = 1
         out: QuaternionTensor = activation(scale_quaternions(winners, power))

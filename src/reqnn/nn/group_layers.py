@@ -23,6 +23,7 @@ from reqnn.nn.groups import Groups
 from reqnn.nn.loops import run_loop
 from reqnn.nn.power import Power
 from reqnn.nn.rows import block_sums
+from reqnn.products import times
 
 CENTRES = 16  # groups that are summed up before sums are added in float64
 TASKS = 8  # partial sums of a weight gradient: a fixed number, so that the result does not depend on the threads
@@ -46,13 +47,13 @@ class _EdgeLinear(torch.autograd.Function):
         scale, gradient = power.scale().to(y.dtype), gradient.contiguous()
         of_y, of_z, of_weight = torch.zeros_like(y), torch.zeros_like(z), torch.zeros_like(weight)
         sums = torch.zeros(y.shape[2], dtype=torch.float64)
-        buffer = y.new_empty(groups.widest(), 3, y.shape[2])
         for (h, rows), (first, last, _) in zip(_edge_chunks(y, z, power, c, groups), groups.chunks(), strict=True):
-            given, of_h = gradient[rows].flatten(0, 1), buffer[: len(h)]
-            of_weight.addmm_(given.T, h.flatten(0, 1))
-            torch.mm(given, weight, out=of_h.flatten(0, 1))
-            edges = (y, z, groups.neighbour, groups.start, first, last, scale, c, of_h, of_y, of_z, sums)
-            run_loop("group_loops", "edge_backward", *edges)
+            of_weight.addmm_(gradient[rows].flatten(0, 1).T, h.flatten(0, 1))
+            of_edge, slopes = times(gradient[rows], weight.T), y.new_empty(last - first, y.shape[2])
+            where = (groups.neighbour, groups.start, first, last)
+            run_loop("group_loops", "edge_backward", y, z, *where, scale, c, of_edge, slopes)
+            run_loop("group_loops", "add_to_ends", of_edge, *where, of_y, of_z)
+            sums += slopes.double().sum(0)
         of_mean = power.pull(sums)
         if power.count:
             extra = power.share(of_mean).to(y.dtype)
@@ -140,9 +141,8 @@ class _RowLinear(torch.autograd.Function):
         gradient, of_weight = gradient.contiguous(), torch.zeros_like(weight)
         pull = _Pull(x, ctx.power, ctx.c, ctx.groups)
         for h, rows in _row_chunks(x, ctx.power, ctx.c, ctx.groups):
-            given = gradient[rows].flatten(0, 1)
-            of_weight.addmm_(given.T, h.flatten(0, 1))
-            torch.mm(given, weight, out=pull.out[rows].flatten(0, 1))
+            of_weight.addmm_(gradient[rows].flatten(0, 1).T, h.flatten(0, 1))
+            pull.out[rows] = times(gradient[rows], weight.T)
             pull.measure(rows)
         of_x, of_mean = pull.finish(mean)
         return of_x, of_weight, of_mean, None, None, None
@@ -161,12 +161,10 @@ class _LongestLinear(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor]:
         shape = (groups.centres, weight.shape[0])
         winner, out = torch.empty(shape, dtype=torch.int32), x.new_empty(shape[0], 3, shape[1])
-        sums, buffer = x.new_empty(shape), x.new_empty(groups.widest(), 3, shape[1])
-        for (h, rows), (first, last, _) in zip(_row_chunks(x, power, c, groups), groups.chunks(), strict=True):
-            a = buffer[: rows.stop - rows.start]
-            torch.mm(h.flatten(0, 1), weight.T, out=a.flatten(0, 1))
+        sums = x.new_empty(shape)
+        for (h, _), (first, last, _) in zip(_row_chunks(x, power, c, groups), groups.chunks(), strict=True):
             found = (winner[first:last], out[first:last], sums[first:last])
-            run_loop("group_loops", "longest", a, groups.start, groups.weight, first, *found)
+            run_loop("group_loops", "longest", times(h, weight), groups.start, groups.weight, first, *found)
         ctx.save_for_backward(x, weight, mean, winner)
         ctx.power, ctx.c, ctx.groups = power, c, groups
         return out, sums.double().sum(0)

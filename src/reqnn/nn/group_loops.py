@@ -54,36 +54,46 @@ def edge_relu(y, z, neighbour, start, first, last, s, bound, out):  # type: igno
 
 
 @compiled(parallel=True, fastmath={"contract"})
-def edge_backward(y, z, neighbour, start, first, last, s, bound, gradient, of_y, of_z, sums):  # type: ignore[no-untyped-def]
-    """The derivative of `edge_relu` by y and z, added to of_y and of_z, and by s, added to sums (C,)."""
+def edge_backward(y, z, neighbour, start, first, last, s, bound, gradient, slopes):  # type: ignore[no-untyped-def]
+    """The derivative of `edge_relu` by y + z, in place of the gradient, and by s, a sum for each centre: (last - first, C)."""
     channels = y.shape[2]
     tiny = np.finfo(y.dtype).tiny
+    for i in prange(first, last):
+        zi, total = z[i], slopes[i - first]
+        total[:] = 0
+        for r in range(start[i], start[i + 1]):
+            yj, g = y[neighbour[r]], gradient[r - start[first]]
+            for c in range(channels):
+                d, e, f = yj[0, c] + zi[0, c], yj[1, c] + zi[1, c], yj[2, c] + zi[2, c]
+                norm = s[c] * np.sqrt(d * d + e * e + f * f)
+                dot = d * g[0, c] + e * g[1, c] + f * g[2, c]
+                total[c] += 2 * (norm / bound) * dot if norm < bound else dot
+            for c in range(channels):
+                d, e, f = yj[0, c] + zi[0, c], yj[1, c] + zi[1, c], yj[2, c] + zi[2, c]
+                u, v, w = g[0, c], g[1, c], g[2, c]
+                norm = s[c] * np.sqrt(d * d + e * e + f * f)
+                shrinks = norm < bound
+                gain = s[c] * (norm / bound) if shrinks else s[c]
+                along = s[c] * s[c] * s[c] * (d * u + e * v + f * w) / (max(norm, tiny) * bound) if shrinks else s[c] * 0
+                g[0, c] = gain * u + along * d
+                g[1, c] = gain * v + along * e
+                g[2, c] = gain * w + along * f
+
+
+@compiled(parallel=True)
+def add_to_ends(gradient, neighbour, start, first, last, of_y, of_z):  # type: ignore[no-untyped-def]
+    """The gradient of every edge of some centres, added to its two ends."""
+    channels = of_y.shape[2]
     for task in prange((channels + CHUNK - 1) // CHUNK):  # a task owns its channels: no two write to the same place
         a, b = task * CHUNK, min((task + 1) * CHUNK, channels)
-        total = np.zeros(b - a, y.dtype)
         for i in range(first, last):
-            zi, gz = z[i], of_z[i]
             for r in range(start[i], start[i + 1]):
-                j = neighbour[r]
-                yj, gy, g = y[j], of_y[j], gradient[r - start[first]]
-                for c in range(a, b):
-                    d, e, f = yj[0, c] + zi[0, c], yj[1, c] + zi[1, c], yj[2, c] + zi[2, c]
-                    u, v, w = g[0, c], g[1, c], g[2, c]
-                    norm = s[c] * np.sqrt(d * d + e * e + f * f)
-                    shrinks = norm < bound
-                    dot = d * u + e * v + f * w
-                    gain = s[c] * (norm / bound) if shrinks else s[c]
-                    along = s[c] * s[c] * s[c] * dot / (max(norm, tiny) * bound) if shrinks else s[c] * 0
-                    total[c - a] += 2 * (norm / bound) * dot if shrinks else dot
-                    u, v, w = gain * u + along * d, gain * v + along * e, gain * w + along * f
-                    gy[0, c] += u
-                    gy[1, c] += v
-                    gy[2, c] += w
-                    gz[0, c] += u
-                    gz[1, c] += v
-                    gz[2, c] += w
-        for c in range(a, b):
-            sums[c] += total[c - a]
+                for part in range(3):
+                    g = gradient[r - start[first], part][a:b]
+                    at_y, at_z = of_y[neighbour[r], part][a:b], of_z[i, part][a:b]
+                    for c in range(b - a):
+                        at_y[c] += g[c]
+                        at_z[c] += g[c]
 
 
 @compiled(parallel=True, fastmath={"contract"})
@@ -92,15 +102,16 @@ def edge_spread(y, z, neighbour, start, weight, extra, of_y, of_z):  # type: ign
     centres, _, channels = z.shape
     for task in prange((channels + CHUNK - 1) // CHUNK):
         a, b = task * CHUNK, min((task + 1) * CHUNK, channels)
+        factor = extra[a:b]
         for i in range(centres):
-            zi, gz = z[i], of_z[i]
             for r in range(start[i], start[i + 1]):
-                yj, gy, w = y[neighbour[r]], of_y[neighbour[r]], weight[r]
+                j, w = neighbour[r], weight[r]
                 for part in range(3):
-                    for c in range(a, b):
-                        value = extra[c] * w * (yj[part, c] + zi[part, c])
-                        gy[part, c] += value
-                        gz[part, c] += value
+                    yj, zi, at_y, at_z = y[j, part][a:b], z[i, part][a:b], of_y[j, part][a:b], of_z[i, part][a:b]
+                    for c in range(b - a):
+                        value = factor[c] * w * (yj[c] + zi[c])
+                        at_y[c] += value
+                        at_z[c] += value
 
 
 @compiled(parallel=True, fastmath={"contract", "reassoc"})

@@ -17,6 +17,7 @@ from reqnn.nn.batch_norm import QuaternionBatchNorm, scale_quaternions
 from reqnn.nn.groups import Groups, from_index, of_all
 from reqnn.nn.power import Power
 from reqnn.nn.rows import from_rows, serves, to_rows
+from reqnn.products import times
 from reqnn.tensor import QuaternionTensor
 
 
@@ -130,7 +131,7 @@ class QuaternionWeightedMLP(QuaternionGroupedMLP):
 
 def _map(x: QuaternionTensor, weight: Tensor) -> Tensor:
     """W·f at every point, as rows: quaternions (B, N, D), weight (C, D) → (B·N, 3, C)."""
-    return (to_rows(x.components, 2) @ weight.T).flatten(0, 1)
+    return times(to_rows(x.components, 2), weight).flatten(0, 1)
 
 
 def _power(norm: QuaternionBatchNorm, measure: Any, groups: Groups) -> Power:

@@ -18,6 +18,7 @@ from torch.autograd.function import once_differentiable
 from reqnn.errors import InputError
 from reqnn.nn import real_edge_kernels as edge_kernels
 from reqnn.points import knn
+from reqnn.products import times
 
 
 class WinningEdges(torch.autograd.Function):
@@ -124,7 +125,7 @@ class FactorisedEdgeConv(nn.Sequential):
         points = x.transpose(1, 2).contiguous()  # (B, N, C)
         idx = knn(points, points, self.k)
         neighbour, centre = convolution.weight.flatten(1).chunk(2, dim=1)
-        y, z = points @ neighbour.T, points @ (centre - neighbour).T
+        y, z = times(points, neighbour), times(points, centre - neighbour)
         sign = torch.ones_like(y[0, 0]) if norm.weight is None else norm.weight.detach().sign().to(y.dtype)
         if norm.training or norm.running_mean is None:
             edge, mean, variance = WinningEdgesAndMoments.apply(y, z, idx, sign)

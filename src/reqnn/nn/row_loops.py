@@ -13,6 +13,7 @@ from numba import prange
 from reqnn.points.kernels.compile import compiled
 
 BLOCK = 128  # rows that one task works on
+TILE = 16  # rows that are turned at a time, where channels come before places: a line of the cache
 
 
 @compiled(parallel=True, fastmath={"contract", "reassoc"})
@@ -80,16 +81,47 @@ def backward(x, s, bound, gradient, extra, out):  # type: ignore[no-untyped-def]
                 out[p, 2, c] = gain * w + along * f
 
 
+@compiled
+def _read(values, first, last, tile):  # type: ignore[no-untyped-def]
+    """Places first … last - 1 of values (G, C, n), which are numbered along G, then n, as rows of a tile."""
+    n = values.shape[2]
+    g, i = first // n, first % n
+    if i + last - first <= n:  # all in one group, as nearly always
+        for c in range(values.shape[1]):
+            for t in range(last - first):
+                tile[t, c] = values[g, c, i + t]
+    else:
+        for t in range(last - first):
+            tile[t] = values[(first + t) // n, :, (first + t) % n]
+
+
+@compiled
+def _write(tile, first, last, values):  # type: ignore[no-untyped-def]
+    """The inverse of `_read`."""
+    n = values.shape[2]
+    g, i = first // n, first % n
+    if i + last - first <= n:
+        for c in range(values.shape[1]):
+            for t in range(last - first):
+                values[g, c, i + t] = tile[t, c]
+    else:
+        for t in range(last - first):
+            values[(first + t) // n, :, (first + t) % n] = tile[t]
+
+
 @compiled(parallel=True, fastmath={"contract"})
 def squared_norm(x, s, bound, out):  # type: ignore[no-untyped-def]
-    """‖`forward`‖², (P, C): r² above the bound, r⁴/bound² below, with r = s·‖x‖."""
+    """‖`forward`‖², (G, C, n): r² above the bound, r⁴/bound² below, with r = s·‖x‖."""
     places, _, channels = x.shape
-    for block in prange((places + BLOCK - 1) // BLOCK):
-        for p in range(block * BLOCK, min((block + 1) * BLOCK, places)):
+    for block in prange((places + TILE - 1) // TILE):
+        first, last = block * TILE, min((block + 1) * TILE, places)
+        tile = np.empty((TILE, channels), x.dtype)
+        for p in range(first, last):
             for c in range(channels):
                 d, e, f = x[p, 0, c], x[p, 1, c], x[p, 2, c]
                 r = s[c] * s[c] * (d * d + e * e + f * f)
-                out[p, c] = r if r >= bound * bound else r * (r / (bound * bound))
+                tile[p - first, c] = r if r >= bound * bound else r * (r / (bound * bound))
+        _write(tile, first, last, out)
 
 
 @compiled(parallel=True, fastmath={"contract", "reassoc"})
@@ -98,14 +130,18 @@ def squared_norm_slopes(x, s, bound, gradient, sums):  # type: ignore[no-untyped
     places, _, channels = x.shape
     size = (places + sums.shape[0] - 1) // sums.shape[0]
     for block in prange(sums.shape[0]):
-        total = np.zeros(channels, x.dtype)
-        for p in range(block * size, min((block + 1) * size, places)):
-            for c in range(channels):
-                d, e, f = x[p, 0, c], x[p, 1, c], x[p, 2, c]
-                square = d * d + e * e + f * f
-                r = s[c] * s[c] * square
-                slope = x.dtype.type(2) if r >= bound * bound else 4 * (r / (bound * bound))
-                total[c] += gradient[p, c] * slope * s[c] * square
+        total, tile = np.zeros(channels, x.dtype), np.empty((TILE, channels), x.dtype)
+        end = min((block + 1) * size, places)
+        for first in range(block * size, end, TILE):
+            last = min(first + TILE, end)
+            _read(gradient, first, last, tile)
+            for p in range(first, last):
+                for c in range(channels):
+                    d, e, f = x[p, 0, c], x[p, 1, c], x[p, 2, c]
+                    square = d * d + e * e + f * f
+                    r = s[c] * s[c] * square
+                    slope = x.dtype.type(2) if r >= bound * bound else 4 * (r / (bound * bound))
+                    total[c] += tile[p - first, c] * slope * s[c] * square
         sums[block] = total
 
 
@@ -113,13 +149,16 @@ def squared_norm_slopes(x, s, bound, gradient, sums):  # type: ignore[no-untyped
 def squared_norm_backward(x, s, bound, gradient, extra, out):  # type: ignore[no-untyped-def]
     """∂/∂x of `squared_norm`, applied to the gradient, and extra·x."""
     places, _, channels = x.shape
-    for block in prange((places + BLOCK - 1) // BLOCK):
-        for p in range(block * BLOCK, min((block + 1) * BLOCK, places)):
+    for block in prange((places + TILE - 1) // TILE):
+        first, last = block * TILE, min((block + 1) * TILE, places)
+        tile = np.empty((TILE, channels), x.dtype)
+        _read(gradient, first, last, tile)
+        for p in range(first, last):
             for c in range(channels):
                 d, e, f = x[p, 0, c], x[p, 1, c], x[p, 2, c]
                 r = s[c] * s[c] * (d * d + e * e + f * f)
                 slope = x.dtype.type(2) if r >= bound * bound else 4 * (r / (bound * bound))
-                factor = gradient[p, c] * slope * s[c] * s[c] + extra[c]
+                factor = tile[p - first, c] * slope * s[c] * s[c] + extra[c]
                 out[p, 0, c] = factor * d
                 out[p, 1, c] = factor * e
                 out[p, 2, c] = factor * f

@@ -65,17 +65,18 @@ def relu_reference(x: Tensor, scale: Tensor, c: float) -> Tensor:
 
 def to_real_reference(x: Tensor, scale: Tensor, c: float) -> Tensor:
     """`to_real` in plain torch."""
-    return relu_reference(x, scale, c).square().sum(-2)
+    return relu_reference(x, scale, c).square().sum(-2).movedim(-1, 1)
 
 
 class _Scaled(torch.autograd.Function):
     """What `relu` and `to_real` share: one pass forward; backward a sum over places, then one pass."""
 
     @staticmethod
-    def run(ctx: Any, x: Tensor, power: Power, c: float, loops: tuple[str, str, str], out: Tensor) -> None:
+    def run(ctx: Any, x: Tensor, power: Power, c: float, loops: tuple[str, str, str], out: Tensor, flatten: Callable) -> Tensor:
         ctx.save_for_backward(x, power.mean)
-        ctx.power, ctx.c, ctx.loops = power, c, loops
-        run_loop("row_loops", loops[0], x.flatten(0, -3), power.scale().to(x.dtype), c, out)
+        ctx.power, ctx.c, ctx.loops, ctx.flatten = power, c, loops, flatten
+        run_loop("row_loops", loops[0], x.flatten(0, -3), power.scale().to(x.dtype), c, flatten(out))
+        return out
 
     @staticmethod
     def pull(ctx: Any, gradient: Tensor, reference: Callable[[Tensor, Tensor, float], Tensor]) -> tuple:
@@ -84,7 +85,7 @@ class _Scaled(torch.autograd.Function):
         if torch.is_grad_enabled():
             return _pull_twice(ctx, x, mean, gradient, reference)
         rows, scale = x.flatten(0, -3), power.scale().to(x.dtype)
-        gradient = gradient.contiguous().view(rows.shape[0], *gradient.shape[x.dim() - 2 :])
+        gradient = ctx.flatten(gradient.contiguous())
         extra, returned = torch.zeros_like(scale), None
         if power.count or ctx.needs_input_grad[1]:
             sums = block_sums(rows)
@@ -97,6 +98,16 @@ class _Scaled(torch.autograd.Function):
         out = torch.empty_like(x)
         run_loop("row_loops", ctx.loops[2], rows, scale, ctx.c, gradient, extra, out.flatten(0, -3))
         return out, returned, None, None
+
+
+def _rows_of(x: Tensor) -> Tensor:
+    """(*, 3, C) → (P, 3, C)."""
+    return x.flatten(0, -3)
+
+
+def _channels_of(x: Tensor) -> Tensor:
+    """(B, C, *) → (B, C, n)."""
+    return x.reshape(*x.shape[:2], -1)
 
 
 def _pull_twice(ctx: Any, x: Tensor, mean: Tensor, gradient: Tensor, reference: Callable) -> tuple:
@@ -114,9 +125,8 @@ def _pull_twice(ctx: Any, x: Tensor, mean: Tensor, gradient: Tensor, reference: 
 class _Relu(_Scaled):
     @staticmethod
     def forward(ctx: Any, x: Tensor, mean: Tensor, power: Power, c: float) -> Tensor:
-        out = torch.empty_like(x)
-        _Scaled.run(ctx, x, power, c, ("forward", "slopes", "backward"), out.flatten(0, -3))
-        return out
+        loops = ("forward", "slopes", "backward")
+        return _Scaled.run(ctx, x, power, c, loops, torch.empty_like(x), _rows_of)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> tuple:
@@ -126,10 +136,8 @@ class _Relu(_Scaled):
 class _ToReal(_Scaled):
     @staticmethod
     def forward(ctx: Any, x: Tensor, mean: Tensor, power: Power, c: float) -> Tensor:
-        out = x.new_empty(*x.shape[:-2], x.shape[-1])
         loops = ("squared_norm", "squared_norm_slopes", "squared_norm_backward")
-        _Scaled.run(ctx, x, power, c, loops, out.flatten(0, -2))
-        return out
+        return _Scaled.run(ctx, x, power, c, loops, x.new_empty(x.shape[0], x.shape[-1], *x.shape[1:-2]), _channels_of)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> tuple:
@@ -143,7 +151,7 @@ def relu(x: Tensor, power: Power, c: float) -> Tensor:
 
 
 def to_real(x: Tensor, power: Power, c: float) -> Tensor:
-    """‖ReLU(s·x)‖². Shapes: x (*, 3, C) → (*, C)."""
+    """‖ReLU(s·x)‖², channels first, as the real layers that follow want them. Shapes: x (B, *, 3, C) → (B, C, *)."""
     out: Tensor = _ToReal.apply(x, power.mean, power, c)
     return out
 

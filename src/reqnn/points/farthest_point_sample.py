@@ -33,7 +33,7 @@ def _search(xyz: Tensor, n: int) -> Tensor:
     compiled = kernels.serves(xyz)
     about = Centered.of(xyz)
     rank, tolerance = invariant_rank(xyz, about), tie_tolerance(xyz, about)
-    xyz, distance = about
+    xyz, distance = about.xyz, about.length
     steps = kernels.farthest_points if compiled else farthest_points
     return steps(xyz, distance, rank, tolerance, n)
 

@@ -96,7 +96,7 @@ def _search_compiled(xyz: Tensor, query: Tensor, k: int, limit: Tensor | None) -
     """The same by a kernel; what its arithmetic cannot decide is decided here, by the distances of the reference."""
     points, about = xyz.shape[1], Centered.of(xyz)
     order, tolerance = invariant_order(xyz, about), tie_tolerance(xyz, about)
-    result = kernels.nearest_points(xyz, query, k, order, tolerance, limit)
+    result = kernels.nearest_points(xyz, query, k, about, (order, tolerance), limit)
     if bool(result.unclear.any()):
         b, m = result.unclear.nonzero(as_tuple=True)
         index, gap = result.candidates[b, m], tolerance[b, None]

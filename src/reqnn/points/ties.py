@@ -25,12 +25,8 @@ EPS_PER_TIE = 16
 
 
 def centered(xyz: Tensor) -> Tensor:
-    """Coordinates about the centroid, x - c: (B, N, D) -> (B, N, D).
-
-    The second pass takes away the rounding of c, which far from the origin is above that of the differences.
-    """
-    xyz = xyz - xyz.mean(1, keepdim=True)
-    return xyz - xyz.mean(1, keepdim=True)
+    """Coordinates about the centroid, x - c: (B, N, D) -> (B, N, D)."""
+    return Centered.of(xyz).xyz
 
 
 class Centered(NamedTuple):
@@ -38,12 +34,21 @@ class Centered(NamedTuple):
 
     xyz: Tensor  # (B, N, D)
     length: Tensor  # (B, N), ‖x - c‖
+    centroid: Tensor  # (B, 1, D), and what its rounding has left of it, which far from the origin is above that of x - c
+    remainder: Tensor
 
     @classmethod
     def of(cls, xyz: Tensor) -> Centered:
         """From coordinates anywhere."""
-        u = centered(xyz)
-        return cls(u, torch.linalg.vector_norm(u, dim=-1))
+        centroid = xyz.mean(1, keepdim=True)
+        u = xyz - centroid
+        remainder = u.mean(1, keepdim=True)
+        u = u - remainder if u.requires_grad else u.sub_(remainder)
+        return cls(u, torch.linalg.vector_norm(u, dim=-1), centroid, remainder)
+
+    def shift(self, query: Tensor) -> Tensor:
+        """Other points about the same centroid: (B, M, D) -> (B, M, D)."""
+        return query - self.centroid - self.remainder
 
 
 def tie_tolerance(xyz: Tensor, about: Centered | None = None) -> Tensor:
@@ -77,7 +82,7 @@ def invariant_order(xyz: Tensor, about: Centered | None = None) -> Tensor:
 
 def _invariants(xyz: Tensor, about: Centered | None = None) -> Iterator[Tensor]:
     """Invariants of every point, each of size at most 1 and known to a few eps: (B, N, D) -> (B, N), …"""
-    u, length = Centered.of(xyz) if about is None else about
+    u, length = (Centered.of(xyz) if about is None else about)[:2]
     radius = length.amax(1, keepdim=True)
     radius = torch.where(radius > 0, radius, 1.0)
     length = length / radius

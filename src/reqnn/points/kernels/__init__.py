@@ -17,10 +17,13 @@ from torch import Tensor
 
 from reqnn.points._coordinates import extremes
 from reqnn.points.kernels.threads import threads_of_torch
+from reqnn.points.ties import Centered
+from reqnn.products import times
 
 MARGIN = 8  # candidates of a neighbour search beyond the k-th
 TREE_DIMENSION = 3  # up to which the search goes by a k-d tree
-BLOCK = 1 << 24  # entries of a block of squared distances
+BLOCK = 1 << 20  # entries of a block of squared distances: 4 MB, the share of a core in the last cache
+VECTOR = {"AVX2": 32, "AVX512": 64}  # bytes that torch works on at a time; 16 elsewhere
 
 
 class Neighbours(NamedTuple):
@@ -67,10 +70,12 @@ def farthest_points(xyz: Tensor, distance: Tensor, rank: Tensor, tolerance: Tens
     return chosen
 
 
-def nearest_points(xyz: Tensor, query: Tensor, k: int, order: Tensor, tolerance: Tensor, limit: Tensor | None) -> Neighbours:
-    """k nearest of xyz (B, N, D) to each query (B, M, D), by tied run, then order (B, N); tolerance and limit (B,).
+def nearest_points(
+    xyz: Tensor, query: Tensor, k: int, about: Centered, ties: tuple[Tensor, Tensor], limit: Tensor | None
+) -> Neighbours:
+    """k nearest of xyz (B, N, D) to each query (B, M, D), by tied run, then order; ties: order (B, N), tolerance (B,).
 
-    With a limit, for D ≤ 3 only, the nearest stands in place of each point farther away than that.
+    With a limit (B,), for D ≤ 3 only, the nearest stands in place of each point farther away than that.
     """
     codes = _compiled("neighbours")
     batch, rows, dimension = query.shape
@@ -81,12 +86,13 @@ def nearest_points(xyz: Tensor, query: Tensor, k: int, order: Tensor, tolerance:
     beyond = torch.empty(batch, rows, dtype=torch.float64)
     output = (found, status, candidates, beyond)
     relative, floor = _error(xyz)
+    order, tolerance = ties
     if dimension <= TREE_DIMENSION:
         limit = torch.full_like(tolerance, torch.inf) if limit is None else limit
         _search_trees(xyz, query, (order, tolerance.double(), limit.double(), relative, floor), output)
     else:
         assert limit is None, "only the tree search takes a limit"
-        _search_rows(xyz, query, (order, tolerance.double(), relative, floor), output)
+        _search_rows(xyz, query, about, (order, tolerance.double(), relative, floor), output)
     beyond = torch.where(beyond < torch.inf, beyond * (1 - relative) - floor, torch.inf)
     return Neighbours(found, status == codes.UNCLEAR, status == codes.OPEN, candidates, beyond)
 
@@ -130,39 +136,36 @@ def _build_trees(cloud: Tensor, leaf: int) -> tuple[Tensor, Tensor, Tensor, Tens
     return tree
 
 
-def _search_rows(xyz: Tensor, query: Tensor, rule: tuple, output: tuple) -> None:
-    """In blocks of queries, so that the matrix of squares stays small."""
+def _search_rows(xyz: Tensor, query: Tensor, about: Centered, rule: tuple, output: tuple) -> None:
+    """Some clouds at a time, so that the matrix of squares is still in the cache when it is looked through."""
     batch, points, dimension = xyz.shape
-    center = xyz.mean(1, keepdim=True)
-    x = xyz - center
     same = query.data_ptr() == xyz.data_ptr() and query.shape == xyz.shape and query.stride() == xyz.stride()
-    q = x if same else query - center
-    square = x.square().sum(-1)
-    length = (square if same else q.square().sum(-1)).double().sqrt()
-    reach = square.amax(1).double().sqrt()
+    x, square = about.xyz, about.length.square()
+    q = x if same else about.shift(query)
+    length = (about.length if same else torch.linalg.vector_norm(q, dim=-1)).double()
+    reach = about.length.amax(1).double()
     # rounding of ⟨q, x⟩, ‖x‖², ‖q‖² (D each) and of the centring, all relative to (‖q‖ + ‖x‖)²
-    error = 1.1 * (dimension + 12) * torch.finfo(xyz.dtype).eps / 2
-    xyz, query, block = xyz.contiguous(), query.contiguous(), max(1, BLOCK // (batch * points))
-    for first in range(0, query.shape[1], block):
-        part = slice(first, first + block)
-        with torch.autocast("cpu", enabled=False):
-            product = q[:, part] @ x.mT
-        out = tuple(x[:, part].contiguous() for x in output)
-        rows = (length[:, part].contiguous(), reach, error, xyz, query[:, part].contiguous())
-        _run("neighbours", "search_rows", (product, square, *rows, *rule, *out), out[1].numel())
-        if out[0].data_ptr() != output[0].data_ptr():  # the block was copied
-            for whole, piece in zip(output, out, strict=True):
-                whole[:, part] = piece
+    error = 1.1 * (dimension + 14) * torch.finfo(xyz.dtype).eps / 2
+    xyz, query, (order, tolerance, *bounds) = xyz.contiguous(), query.contiguous(), rule
+    rows = min(query.shape[1], max(1, BLOCK // points))
+    clouds = max(1, BLOCK // (points * query.shape[1]))
+    for b in (slice(i, i + clouds) for i in range(0, batch, clouds)):
+        for part in (slice(i, i + rows) for i in range(0, query.shape[1], rows)):
+            with torch.autocast("cpu", enabled=False):
+                product = q[b, part] @ x[b].mT if clouds > 1 else times(q[b.start, part], x[b.start])[None]
+            out = tuple(x[b, part] for x in output)
+            given = (square[b], length[b, part], reach[b], error, xyz[b], query[b, part], order[b], tolerance[b], *bounds)
+            _run("neighbours", "search_rows", (product, *given, *out), out[1].numel())
 
 
 def _error(xyz: Tensor) -> tuple[float, float]:
     """Bound on the difference between a distance of the reference and ours, relative and absolute.
 
     A sum of D squares is known to a rounding for each addition in a row and three for the square of a difference; the
-    root halves that and adds its own. The reference adds in vectors of 16 bytes or more; ours, in double, in any order.
+    root halves that and adds its own. The reference adds in vectors of the CPU's width; ours, in double, in any order.
     """
     dimension, eps = xyz.shape[2], torch.finfo(xyz.dtype).eps
-    lanes = 16 // xyz.element_size()
+    lanes = VECTOR.get(torch.backends.cpu.get_cpu_capability(), 16) // xyz.element_size()
     additions = dimension if dimension <= 4 * lanes else dimension / lanes + lanes
     relative = ((additions + 3) / 2 + 1) * eps / 2 + ((dimension + 3) / 2 + 1) * torch.finfo(torch.float64).eps / 2
     return 1.1 * relative, 2 * (dimension * torch.finfo(xyz.dtype).smallest_normal * eps) ** 0.5

@@ -250,20 +250,52 @@ def _square_distance(a, b):
 
 
 @compiled
-def _threshold(values, width, least, value, index):
-    """A number that at least `width` of the values do not exceed, and few more: the width-th of the minima of classes."""
+def _threshold(values, width, least):
+    """A number that at least `width` of the values do not exceed, and few more: about the width-th of the minima of classes.
+
+    Class c holds the values c, c + 128, …; what is left over at the end belongs to none.
+    """
     classes = least.size
-    for c in range(classes):
-        least[c] = values[c]
+    least[:] = values[:classes]
     for start in range(classes, values.size - classes + 1, classes):
+        part = values[start : start + classes]
         for c in range(classes):
-            v = values[start + c]
-            least[c] = v if v < least[c] else least[c]
-    count = 0
+            least[c] = part[c] if part[c] < least[c] else least[c]
+    low, high = least.min(), least.max()
+    for _ in range(12):  # halve the range in which the width-th lies: counting is quicker than sorting
+        middle = low + (high - low) * values.dtype.type(0.5)
+        count = 0
+        for c in range(classes):
+            count += least[c] <= middle
+        if count >= width:
+            high = middle
+            if count == width:
+                break
+        else:
+            low = middle
+    return high
+
+
+@compiled
+def _up_to(values, threshold, least, index):
+    """Indices of the values up to a threshold, by classes; how many, or -1 if `index` is too short."""
+    count, classes = 0, least.size
+    whole = values.size - values.size % classes
     for c in range(classes):
-        if count < width or least[c] < value[width - 1]:
-            count = _insert(least[c], c, value, index, count, width)
-    return value[width - 1]
+        if least[c] <= threshold:
+            for j in range(c, whole, classes):
+                if values[j] <= threshold:
+                    if count == index.size:
+                        return -1
+                    index[count] = j
+                    count += 1
+    for j in range(whole, values.size):
+        if values[j] <= threshold:
+            if count == index.size:
+                return -1
+            index[count] = j
+            count += 1
+    return count
 
 
 @compiled
@@ -274,19 +306,6 @@ def _smallest(values, width, value, index):
         if count < width or values[j] < value[width - 1]:
             count = _insert(values[j], j, value, index, count, width)
     return value[width - 1]
-
-
-@compiled
-def _up_to(values, threshold, index):
-    """Indices of the values up to a threshold; how many, or -1 if `index` is too short."""
-    count = 0
-    for j in range(values.size):
-        if values[j] <= threshold:
-            if count == index.size:
-                return -1
-            index[count] = j
-            count += 1
-    return count
 
 
 @compiled
@@ -308,8 +327,8 @@ def search_rows(product, square, length, reach, error, xyz, query, place, tolera
         while True:
             many = -1
             if width == narrow and 2 * width <= CLASSES and total >= 2 * CLASSES:
-                worst = _threshold(values, width, least, value, index)
-                many = _up_to(values, worst, index)
+                worst = _threshold(values, width, least)
+                many = _up_to(values, worst, least, index)
             if many < 0:
                 worst = _smallest(values, width, value, index)
                 many = width

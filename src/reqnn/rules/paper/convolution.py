@@ -17,6 +17,7 @@ from torch import Tensor
 
 from reqnn.errors import NoRuleError
 from reqnn.nn.rows import from_rows
+from reqnn.products import times
 from reqnn.rules.paper.base import paper
 from reqnn.tensor import QuaternionTensor as Q
 
@@ -42,7 +43,7 @@ def pointwise(parts: Tensor, weight: Tensor, channels: int) -> Tensor:
 
     Shapes: parts (3, *) with C on logical axis `channels`, weight (O, C) → (3, *) with O there
     """
-    return from_rows(F.linear(parts.movedim((0, channels + 1), (-2, -1)), weight), channels)
+    return from_rows(times(parts.movedim((0, channels + 1), (-2, -1)), weight), channels)
 
 
 def _pointwise(weight: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
