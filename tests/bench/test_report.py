@@ -41,7 +41,7 @@ def test_results_grow_part_by_part(finished):
 def test_schema(finished):
     data = json.loads(json.dumps(finished[-1]))
     assert set(data) == {
-        "settings", "meaning", "targets", "records", "cpu", "cores", "versions", "platform", "commit",
+        "settings", "meaning", "targets", "records", "cpu", "cores", "versions", "platform", "commit", "parts",
     }  # fmt: skip
     assert data["settings"]["seed"] == 0
     assert {"torch", "numba", "scipy", "reqnn", "python"} <= set(data["versions"])
@@ -144,7 +144,22 @@ def test_command(tmp_path, capsys):
     assert json.loads((tmp_path / "out" / "bench.json").read_text())["settings"]["what"] == ["kernels"]
 
 
+def test_parts_are_added(finished):
+    before = finished[0]
+    assert {record["what"] for record in before["records"]} == {"models", "growth"}
+    settings = Settings(what=("kernels",), kernel_points=(40,), repeats=2, threads=1)
+    (after,) = run(settings, lambda message: None, before)
+    assert after["records"][: len(before["records"])] == before["records"]
+    assert {record["what"] for record in after["records"]} == {"models", "growth", "kernels"}
+    assert after["parts"]["models"] == before["parts"]["models"]
+    assert after["parts"]["kernels"]["settings"]["repeats"] == 2
+    (again,) = run(settings, lambda message: None, after)
+    assert len(again["records"]) == len(after["records"])
+
+
 def test_command_refuses(tmp_path, capsys):
+    assert main(["bench", "--add", "--out", str(tmp_path)]) == 2
+    assert "leave --add out" in capsys.readouterr().err
     assert main(["bench", "--repeats", "0", "--out", str(tmp_path)]) == 2
     (tmp_path / "file").write_text("")
     assert main(["bench", "--out", str(tmp_path / "file" / "out")]) == 2

@@ -33,17 +33,22 @@ PARTS: dict[str, Callable[[Settings, Callable[[str], None]], list[Record]]] = {
 assert tuple(PARTS) == WHAT
 
 
-def run(settings: Settings, note: Callable[[str], None]) -> Iterator[Record]:
-    """The results so far, after each part: a long run that is ended early has not been in vain."""
+def run(settings: Settings, note: Callable[[str], None], before: Record | None = None) -> Iterator[Record]:
+    """The results so far, after each part: a long run that is ended early has not been in vain.
+
+    Parts that are not measured now are kept as they are in the results `before`.
+    """
     threads = torch.get_num_threads()
     torch.set_num_threads(settings.threads)
-    records: list[Record] = []
+    records: list[Record] = [r for r in (before or {}).get("records", ()) if r["what"] not in settings.what]
+    made = {part: how for part, how in (before or {}).get("parts", {}).items() if part not in settings.what}
     try:
         for part in WHAT:
             if part in settings.what:
                 records += PARTS[part](settings, note)
+                made[part] = {"commit": provenance()["commit"], "settings": asdict(settings)}
                 extra = growth_of_models(records) if "growth" in settings.what else []
-                yield results(settings, records + extra)
+                yield {**results(settings, records + extra), "parts": made}
     finally:
         torch.set_num_threads(threads)
 

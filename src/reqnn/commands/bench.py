@@ -25,6 +25,7 @@ class Bench(Command):
     Examples:
         reqnn bench --quick
         reqnn bench --what models --models dgcnn --batch 4 16 --points 1024
+        reqnn bench --what memory --batch 4 16 --points 1024 --add
         reqnn bench --out results
     """
 
@@ -61,6 +62,9 @@ class Bench(Command):
     quick: bool = False
     """A look at everything in less than a minute: narrow networks and small clouds."""
 
+    add: bool = False
+    """Keep what bench.json holds of parts that are not measured now."""
+
     out: str = "results"
     """The folder for bench.json, bench.md and bench.png; with --quick, bench-quick.json and so on."""
 
@@ -90,9 +94,10 @@ class Bench(Command):
 
         name = "bench-quick" if self.quick else "bench"
         file = Path(self.out) / f"{name}.json"
-        _write(file, "{}")  # a folder that cannot be written shall be found out now, not in an hour
+        before = _read(file) if self.add else {}
+        _write(file, json.dumps(before))  # a folder that cannot be written shall be found out now, not in an hour
         results: dict[str, Any] = {}
-        for results in run(settings, lambda message: print(message, file=sys.stderr, flush=True)):
+        for results in run(settings, lambda message: print(message, file=sys.stderr, flush=True), before):
             _write(file, json.dumps(results, indent=1, ensure_ascii=False))
         picture = draw(results, file.with_suffix(".png"))
         _write(file.with_suffix(".md"), markdown(results, picture.name if picture else None))
@@ -103,6 +108,14 @@ class Bench(Command):
             screen.print(f"left out: {line}", highlight=False, markup=False)
         screen.print(f"wrote {file} with .md{' and .png' if picture else ''}", highlight=False, soft_wrap=True)
         return OK
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        results: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as error:
+        raise InputError(f"--add: {path} holds no results to add to ({error}); leave --add out") from error
+    return results
 
 
 def _write(path: Path, text: str) -> None:
