@@ -119,6 +119,40 @@ class RevisedModel(nn.Module):
         named = {name: values[place] for place, name in places.items()}
         return self.model(*(values[place] for place in range(len(args))), **{**kwargs, **named})
 
+    def features(self, *inputs: Any, at: str | None = None, **kwargs: Any) -> Tensor:
+        """The output of a submodule for these inputs: quaternions that turn with the cloud, or real features that do not.
+
+        A pass like any other, with gradients; in training mode it updates statistics. A submodule of the model itself that is
+        called `features` is reached as `net.model.features`.
+
+        Args:
+            inputs: as the network takes them.
+            at: name of the submodule, "conv5" say; "conv5#2" for its second call in a pass; "" for the whole network. Default:
+                what Quaternion2Real is given, the last quaternion features, or the outputs where all are quaternions.
+            kwargs: further arguments of the network.
+
+        Returns:
+            A `QuaternionTensor` in the quaternion part, a plain tensor in the real one.
+        """
+        from reqnn.features import take_features
+
+        return take_features(self, at, inputs, kwargs)
+
+    def put_features(self, features: Tensor, *inputs: Any, at: str | None = None, **kwargs: Any) -> Any:
+        """The outputs of the network when the output of a submodule is replaced by these features.
+
+        What goes past that submodule (coordinates, skip connections) still comes from the inputs.
+
+        Args:
+            features: of the kind and shape that `features` gives for these inputs.
+            inputs: as the network takes them.
+            at: as in `features`.
+            kwargs: further arguments of the network.
+        """
+        from reqnn.features import put_features
+
+        return put_features(self, features, at, inputs, kwargs)
+
     def __getattr__(self, name: str) -> Any:
         try:
             return super().__getattr__(name)

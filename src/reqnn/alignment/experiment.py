@@ -1,0 +1,148 @@
+"""How well alignment does: on copies of a cloud, and on different samplings of one surface, beside PCA and ICP."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+
+import torch
+from torch import Tensor, nn
+
+from reqnn import quaternion
+from reqnn.alignment.moments import to_vectors
+from reqnn.alignment.procrustes import reliability, rotation_between
+from reqnn.alignment.refinement import refine
+from reqnn.alignment.result import Alignment
+from reqnn.alignment.shells import area_weights, centroid, shell_moments
+from reqnn.alignment.solve import align
+from reqnn.alignment.verdict import degrees_between
+from reqnn.data.dataset import PointClouds
+from reqnn.errors import InputError
+from reqnn.points import principal_frame
+
+OURS, REFINED, VECTORS, PCA, ICP = "align", "align, refined by ICP", "vectors only (Horn)", "PCA frames", "ICP from identity"
+NETWORK = "align, features of an untrained REQNN-DGCNN"
+
+Tell = Callable[[str], None]
+
+
+@dataclass
+class Measured:
+    """What one way to align gave.
+
+    Attributes:
+        errors: degrees between the rotation found and the true one, one a shape; NaN where it was not tried.
+        confidence: of each, where the way gives one.
+        seconds: in all.
+    """
+
+    errors: Tensor
+    confidence: Tensor | None = None
+    seconds: float = 0.0
+
+
+@dataclass
+class Experiment:
+    """The results for one set of clouds.
+
+    Attributes:
+        labels: (S,) the class of each shape.
+        classes: class names.
+        copies: two copies of the same cloud, the second permuted and turned.
+        samplings: way → results on two samplings without a common point.
+        settings: what the numbers depend on.
+    """
+
+    labels: Tensor
+    classes: tuple[str, ...]
+    copies: Measured
+    samplings: dict[str, Measured]
+    settings: dict[str, object] = field(default_factory=dict)
+
+
+def run(clouds: PointClouds, seed: int = 0, network: nn.Module | None = None, few: int = 5, tell: Tell = print) -> Experiment:
+    """Measure all ways on all clouds; `network` on at most `few` a class, since networks take their time."""
+    generator = torch.Generator().manual_seed(seed)
+    points = clouds.points.double()
+    count, size = points.shape[:2]
+    if size < 4:
+        raise InputError(f"clouds of {size} points cannot be split in two samplings; 4 or more are needed")
+    truth = quaternion.random_matrix(count, generator, torch.float64)
+    order = torch.rand(count, size, generator=generator).argsort(1)[..., None].expand(-1, -1, 3)
+    shuffled = points.gather(1, order)
+
+    copies = _timed(lambda i: align(None, points[i], shuffled[i] @ truth[i].T), truth, "copies", tell)
+    first, second = shuffled[:, : size // 2], shuffled[:, size // 2 : size // 2 * 2] @ truth.mT
+    found: dict[str, Measured] = {}
+    results: dict[int, Alignment] = {}
+
+    def ours(index: int) -> Alignment:
+        results[index] = align(None, first[index], second[index])
+        return results[index]
+
+    found[OURS] = _timed(ours, truth, OURS, tell)
+    found[REFINED] = _timed(lambda i: _refined(first[i], second[i], results[i]), truth, REFINED, tell)
+    found[REFINED].seconds += found[OURS].seconds
+    if network is not None:
+        chosen = torch.cat([(clouds.labels == label).nonzero()[:few, 0] for label in range(len(clouds.classes))])
+        found[NETWORK] = _timed(lambda i: align(network, first[i], second[i]), truth, NETWORK, tell, chosen.tolist())
+    found[VECTORS] = _timed(lambda i: _by_vectors(first[i], second[i]), truth, VECTORS, tell)
+    found[PCA] = _timed(lambda i: _by_frames(first[i], second[i]), truth, PCA, tell)
+    found[ICP] = _timed(lambda i: _by_icp(first[i], second[i]), truth, ICP, tell)
+    settings = {
+        "data": clouds.name,
+        "split": clouds.split,
+        "shapes": count,
+        "points of a copy": size,
+        "points of a sampling": size // 2,
+        "seed": seed,
+        "shapes for the network": few if network is not None else 0,
+    }
+    return Experiment(clouds.labels, clouds.classes, copies, found, settings)
+
+
+def _timed(
+    way: Callable[[int], Alignment | Tensor], truth: Tensor, name: str, tell: Tell, chosen: list[int] | None = None
+) -> Measured:
+    """One way on all shapes, or on the chosen ones."""
+    started = time.perf_counter()
+    errors, confidence = torch.full((len(truth),), torch.nan), torch.full((len(truth),), torch.nan)
+    for index in range(len(truth)) if chosen is None else chosen:
+        result = way(index)
+        rotation = result.rotation if isinstance(result, Alignment) else result
+        errors[index] = degrees_between(rotation, truth[index])
+        if isinstance(result, Alignment):
+            confidence[index] = float(result.confidence)
+    seconds = time.perf_counter() - started
+    tell(f"{name}: median {float(errors.nanmedian()):.3g}° in {seconds:.0f} s")
+    return Measured(errors, None if bool(confidence.isnan().all()) else confidence, seconds)
+
+
+def _refined(source: Tensor, target: Tensor, found: Alignment) -> Alignment:
+    """What `align` does with refine=True, from the rotation that is known already."""
+    pair = [cloud - centroid(cloud, area_weights(cloud)) for cloud in (source, target)]
+    rotation, _ = refine(pair[0], pair[1], found.rotation, 1.0)
+    return replace(found, rotation=rotation)
+
+
+def _by_vectors(source: Tensor, target: Tensor) -> Tensor:
+    """Horn's closed form on the features of degree 1: what vectors alone can do."""
+    pair = []
+    for cloud in (source, target):
+        weights = area_weights(cloud)
+        pair.append(shell_moments(cloud - centroid(cloud, weights), weights, degrees=1))
+    weights = reliability(pair[0].noise[0] + pair[1].noise[0])
+    return rotation_between(to_vectors(pair[0]), to_vectors(pair[1]), weights)[0]
+
+
+def _by_frames(source: Tensor, target: Tensor) -> Tensor:
+    """From principal axes to principal axes, signs by third moments (`reqnn.points.principal_frame`)."""
+    frames = principal_frame(torch.stack([source - source.mean(0), target - target.mean(0)]))
+    return frames[1] @ frames[0].T
+
+
+def _by_icp(source: Tensor, target: Tensor) -> Tensor:
+    """ICP from where the clouds are, centroid on centroid: what it does without a first alignment."""
+    identity = torch.eye(3, dtype=torch.float64)
+    return refine(source - source.mean(0), target - target.mean(0), identity, 1.0)[0]

@@ -1,0 +1,94 @@
+"""What a revised network sees in a cloud: its quaternion features as equivariant features of the whole cloud."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from reqnn.alignment.moments import Moments, from_vectors, moments
+from reqnn.errors import InputError
+from reqnn.module import RevisedModel
+from reqnn.tensor import QuaternionTensor
+
+_MOST_CHANNELS = 64  # of features at points: more add little but time
+
+
+def load_network(model: nn.Module | str | Path) -> RevisedModel:
+    """A revised network, or the one that a training run has left."""
+    if isinstance(model, (str, Path)):
+        from reqnn.train.run import load_run
+
+        network = load_run(model).model
+        refusal = f"{model} is a run without --equivariant: its features do not turn with the cloud; train one with it"
+    elif isinstance(model, nn.Module):
+        network = getattr(model, "_orig_mod", model)
+        refusal = (
+            f"model is an ordinary {type(model).__name__}, whose features do not turn with the cloud; pass "
+            "reqnn.revise(model, points), or None"
+        )
+    else:
+        raise InputError(f"model is a {type(model).__name__}; a revised network, a run's folder or None is needed")
+    if not isinstance(network, RevisedModel):
+        raise InputError(refusal)
+    inputs = network.inputs
+    if len(inputs.axes) != 1 or inputs.channels[0] != 3 or inputs.ranks[0] not in (2, 3):
+        raise InputError(
+            f"the network takes {len(inputs.axes)} input(s) with {inputs.channels} channels; alignment can give it nothing but "
+            "the coordinates x, y, z of one cloud"
+        )
+    return network
+
+
+def network_moments(network: RevisedModel, points: Tensor, weights: Tensor, at: str | None = None) -> Moments:
+    """Equivariant features of a centred cloud (N, 3), in which each point stands for a share (N,) of the surface.
+
+    Features at points are raised to harmonics of several degrees and pooled. Features of the whole cloud are vectors, of
+    degree 1; how reliable each is, two halves of the cloud tell: every other point by its distance from the centre.
+    """
+    found = point_features(network, points, at)
+    if found.shape[0] > 1:
+        found = found[:, :: -(-found.shape[1] // _MOST_CHANNELS)]
+        return moments(found, weights if len(weights) == len(found) else found.new_full((len(found),), 1 / len(found)))
+    vectors = found[0]
+    order = points.norm(dim=-1).argsort()
+    try:
+        first, second = (point_features(network, points[order[start::2]], at)[0] for start in (0, 1))
+        noise = (first - second).square().sum(-1) / 12
+    except (ValueError, RuntimeError, IndexError):  # the network does not take half as many points
+        noise = torch.ones_like(vectors[:, 0])
+    return from_vectors(vectors, noise)
+
+
+def point_features(network: RevisedModel, points: Tensor, at: str | None = None) -> Tensor:
+    """Quaternion features (N, 3) → (P, C, 3) float64 of P points, or of one, where they are pooled; for `at` see `features`."""
+    axis, rank = network.inputs.axes[0], network.inputs.ranks[0]
+    assert axis is not None
+    like = next((p for p in network.parameters() if p.is_floating_point()), points)
+    cloud = points.to(like.dtype).to(like.device)
+    with torch.no_grad(), _evaluating(network):
+        features = network.features((cloud[None] if rank == 3 else cloud).movedim(-1, axis), at=at)
+    if not isinstance(features, QuaternionTensor):
+        raise InputError(f"at='{at}' gives real features, which are the same in every orientation; name a submodule before it")
+    values = features.imaginary().cpu().double()
+    if rank == 3:
+        values = values.squeeze(1)
+    channels = max((features.channel_axis or 1) - (rank == 3), 0)  # known from the last linear map; else the first
+    if values.dim() < 3:
+        return values.reshape(3, 1, -1).permute(1, 2, 0)
+    return values.movedim(channels + 1, -1).reshape(3, -1, values.shape[channels + 1]).permute(1, 2, 0)
+
+
+@contextmanager
+def _evaluating(network: nn.Module) -> Iterator[None]:
+    """In eval mode while it lasts; each module then trains again as it did."""
+    modes = {module: module.training for module in network.modules()}
+    network.eval()
+    try:
+        yield
+    finally:
+        for module, mode in modes.items():
+            module.training = mode

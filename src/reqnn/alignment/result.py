@@ -1,0 +1,84 @@
+"""What `align` returns."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from reqnn import quaternion
+
+AMBIGUOUS_BELOW = 0.75
+"""An alignment is called ambiguous below this confidence."""
+
+
+@dataclass(frozen=True)
+class Alignment:
+    """The rigid motion that brings a source cloud onto a target: target ≈ rotation · source + translation.
+
+    Shapes (with B in front for batches): rotation (3, 3); translation (3,); matrix (4, 4)
+
+    Attributes:
+        rotation: a rotation matrix.
+        translation: from centroid to centroid.
+        confidence: between 0 and 1: how clearly this rotation fits better than any that is 20° or more from it. Near 0 where
+            the object looks the same after another rotation. For batches a tensor (B,).
+        ambiguous: whether the confidence is below 0.75; for batches a tensor (B,).
+        reason: why it is ambiguous, "" where it is not; for batches a list.
+        residual: root mean square distance to the nearest point of the other cloud after the motion; for batches (B,).
+    """
+
+    rotation: Tensor
+    translation: Tensor
+    confidence: float | Tensor
+    ambiguous: bool | Tensor
+    reason: str | list[str]
+    residual: float | Tensor
+
+    @property
+    def matrix(self) -> Tensor:
+        """The motion as a matrix of homogeneous coordinates, (4, 4)."""
+        last = self.rotation.new_tensor([0.0, 0.0, 0.0, 1.0]).expand(*self.rotation.shape[:-2], 1, 4)
+        return torch.cat([torch.cat([self.rotation, self.translation[..., None]], -1), last], -2)
+
+    @property
+    def axis(self) -> Tensor:
+        """The axis of the rotation, (3,)."""
+        return quaternion.to_axis_angle(quaternion.from_matrix(self.rotation))[0]
+
+    @property
+    def angle(self) -> Tensor:
+        """The angle of the rotation in degrees, ()."""
+        return quaternion.to_axis_angle(quaternion.from_matrix(self.rotation))[1] * (180 / math.pi)
+
+    def apply(self, points: Tensor) -> Tensor:
+        """Points (N, 3) of the source, moved onto the target."""
+        return points @ self.rotation.mT + self.translation[..., None, :]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain data."""
+        numbers = {"confidence": self.confidence, "ambiguous": self.ambiguous, "residual": self.residual}
+        return {
+            "matrix": self.matrix.tolist(),
+            "rotation": self.rotation.tolist(),
+            "translation": self.translation.tolist(),
+            "axis": self.axis.tolist(),
+            "angle": self.angle.tolist(),
+            **{name: value.tolist() if isinstance(value, Tensor) else value for name, value in numbers.items()},
+            "reason": self.reason,
+        }
+
+
+def stacked(results: list[Alignment]) -> Alignment:
+    """Alignments of single pairs as one of a batch."""
+    return Alignment(
+        torch.stack([one.rotation for one in results]),
+        torch.stack([one.translation for one in results]),
+        torch.tensor([one.confidence for one in results], dtype=torch.float64),
+        torch.tensor([one.ambiguous for one in results]),
+        [str(one.reason) for one in results],
+        torch.tensor([one.residual for one in results], dtype=torch.float64),
+    )

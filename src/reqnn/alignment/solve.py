@@ -1,0 +1,159 @@
+"""`align`: the rotation and translation between two clouds from features that turn with them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from reqnn.alignment.correlation import candidates
+from reqnn.alignment.moments import Moments, to_vectors
+from reqnn.alignment.network import load_network, network_moments
+from reqnn.alignment.procrustes import reliability, rotation_between
+from reqnn.alignment.refinement import refine as refine_motion
+from reqnn.alignment.result import AMBIGUOUS_BELOW, Alignment, stacked
+from reqnn.alignment.shells import area_weights, centroid, root_mean_square, shell_moments
+from reqnn.alignment.verdict import Fit, thinned
+from reqnn.errors import InputError
+from reqnn.module import RevisedModel
+
+_MOST_POINTS, _MOST_FOR_NETWORKS = 16384, 2048
+_FLAT = 1e-6  # extents below this share of the largest count as none
+_SIZES = 2.0  # by how much the sizes of the clouds may differ
+
+
+def align(
+    model: nn.Module | str | Path | None,
+    source: Tensor,
+    target: Tensor,
+    *,
+    at: str | None = None,
+    refine: bool = False,
+) -> Alignment:
+    """The rotation and translation that bring a source cloud onto a target, without matching points.
+
+    Features that turn with the object say how it was turned: R minimises Σ_c w_c ‖f_c(target) − R f_c(source)‖² over the
+    channels c, with weights by their reliability under another choice of points. For vectors that is Horn's problem, solved in
+    closed form; features of higher degree, which see what vectors do not, may leave several rotations, between which the
+    clouds themselves decide. The clouds may have different numbers of points, in any order; both should show the whole object.
+
+    Args:
+        model: where the features come from: a revised network, the folder of a training run, or None for closed-form ones
+            that need no training (`reqnn.alignment.shells`).
+        source: (N, 3), or (B, N, 3).
+        target: (M, 3), or (B, M, 3).
+        at: the submodule of the network whose quaternion features are taken; by default what Quaternion2Real is given. At
+            points they are used up to degree 6, pooled over the cloud they are vectors.
+        refine: go on with ICP (trimesh) from there.
+
+    Returns:
+        An `Alignment`: rotation, translation, matrix, confidence, whether symmetry makes it ambiguous, and why.
+
+    Raises:
+        InputError: the clouds are no clouds of the same size, or the model has no features that turn.
+    """
+    if model is None and at is not None:
+        raise InputError(f"at='{at}' names a submodule, but model is None: pass a revised network")
+    network = None if model is None else load_network(model)
+    source, target = _cloud(source, "source"), _cloud(target, "target")
+    if source.dim() != target.dim() or source.shape[:-2] != target.shape[:-2]:
+        shapes = f"source has shape {tuple(source.shape)}, target {tuple(target.shape)}"
+        raise InputError(f"{shapes}; give two clouds, (N, 3) and (M, 3), or two batches of as many")
+    if source.dim() == 3:
+        return stacked([_align(network, one, other, at, refine) for one, other in zip(source, target, strict=True)])
+    return _align(network, source, target, at, refine)
+
+
+def _align(network: RevisedModel | None, source: Tensor, target: Tensor, at: str | None, refine: bool) -> Alignment:
+    """One pair, (N, 3) and (M, 3)."""
+    clouds = [_Centred(points) for points in (source, target)]
+    x, y = clouds
+    if x.dimensions and y.dimensions:
+        _check_sizes(x.size, y.size)
+    identity = torch.eye(3, dtype=torch.float64)
+    if not (x.dimensions and y.dimensions):
+        reason = "all points of a cloud coincide: any rotation fits"
+        return _result(identity, y.centre - x.centre, 0.0, reason, abs(x.size - y.size), source)
+    fit = Fit(x.points, y.points)
+    shells = [shell_moments(cloud.points, cloud.weights) for cloud in clouds]
+    rivals = candidates(shells[0], shells[1])
+    rotation, open_axis = (fit.best(rivals), False) if network is None else _by_network(network, x, y, at, fit)
+    confidence, reason = fit.judge(rotation, rivals)
+    if open_axis:
+        confidence, reason = (
+            0.0,
+            "the network's features all lie on one line, and leave turns about it open: name another layer",
+        )
+    if min(x.dimensions, y.dimensions) == 1:
+        confidence, reason = 0.0, "the points of a cloud lie on one line: turns about it change nothing"
+    shift = torch.zeros(3, dtype=torch.float64)
+    if refine:
+        rotation, shift = refine_motion(x.points, y.points, rotation, y.size)
+    translation = y.centre + shift - rotation @ x.centre
+    residual = float(fit.squares(rotation, shift).mean().sqrt())
+    return _result(rotation, translation, confidence, reason, residual, source)
+
+
+def _by_network(network: RevisedModel, x: _Centred, y: _Centred, at: str | None, fit: Fit) -> tuple[Tensor, bool]:
+    """The rotation (3, 3) that the features of a network tell, and whether they leave turns about an axis open."""
+    unit = max(float(cloud.points.norm(dim=-1).max()) for cloud in (x, y))  # networks are trained on the unit sphere
+    found: list[Moments] = []
+    for cloud in (x, y):
+        few = _Centred(thinned(cloud.points, _MOST_FOR_NETWORKS))
+        found.append(network_moments(network, few.points / unit, few.weights, at))
+    if len(found[0].values) > 1:
+        return fit.best(candidates(found[0], found[1])), False
+    weights = reliability(found[0].noise[0] + found[1].noise[0])
+    rotation, stiffness = rotation_between(to_vectors(found[0]), to_vectors(found[1]), weights)
+    return rotation, bool(stiffness[2] <= _FLAT * stiffness[0])
+
+
+class _Centred:
+    """A cloud (N, 3) about its centre, thinned out where it is large, with the share of the surface of each point."""
+
+    def __init__(self, points: Tensor) -> None:
+        points = points.detach().cpu().double()
+        middle = points.mean(0)
+        points = thinned(points - middle, _MOST_POINTS)
+        self.weights = area_weights(points)
+        offset = centroid(points, self.weights)
+        self.centre, self.points = middle + offset, points - offset
+        self.size = float(root_mean_square(self.points, self.weights))
+        extents = torch.linalg.svdvals(self.points)
+        rounding = 1e-12 * float(middle.norm())  # what is left of coinciding points far from the origin
+        self.dimensions = int((extents > max(_FLAT * float(extents[0]), rounding * len(points))).sum())
+
+
+def _result(r: Tensor, t: Tensor, confidence: float, reason: str, residual: float, like: Tensor) -> Alignment:
+    ambiguous = confidence < AMBIGUOUS_BELOW
+    r, t = (value.to(like.dtype).to(like.device) for value in (r, t))  # in this order: not every device has float64
+    return Alignment(r, t, confidence, ambiguous, reason if ambiguous else "", residual)
+
+
+def _cloud(points: Any, name: str) -> Tensor:
+    """A cloud or a batch of them, checked."""
+    try:
+        cloud = torch.as_tensor(points)
+    except (TypeError, ValueError, RuntimeError) as error:
+        raise InputError(f"{name} is a {type(points).__name__}; a tensor of shape (N, 3) is needed") from error
+    shown = f"{name} has shape {tuple(cloud.shape)}"
+    if cloud.dim() not in (2, 3) or cloud.shape[-1] != 3:
+        raise InputError(f"{shown}; (N, 3) or (B, N, 3) is needed: coordinates on the last axis")
+    if cloud.numel() == 0:
+        raise InputError(f"{shown}: it is empty; at least one point is needed")
+    if not cloud.is_floating_point():
+        raise InputError(f"{shown} and dtype {cloud.dtype}; points must be floating point: call .float() first")
+    if not bool(torch.isfinite(cloud).all()):
+        raise InputError(f"{shown} and holds NaN or infinite values; remove those points first")
+    return cloud
+
+
+def _check_sizes(first: float, second: float) -> None:
+    larger = max(first, second) / min(first, second)
+    if larger > _SIZES:
+        raise InputError(
+            f"the clouds have root mean square radii {first:.3g} and {second:.3g}, a factor of {larger:.3g}; align finds a "
+            "rotation and a translation, no scale: bring both to the same units first"
+        )

@@ -1,0 +1,90 @@
+"""Does another rotation fit as well? The clouds themselves decide between candidates, and say how clearly.
+
+The features name the rotations that could be meant; for an object with symmetries there are several. Each is judged by how far
+every point then is from the other cloud. Between two candidates the differences, point by point, have a mean and a standard
+error; their ratio z says whether one of them really fits better or only this sampling makes it seem so.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from scipy.spatial import cKDTree
+from torch import Tensor
+
+from reqnn import quaternion
+from reqnn.alignment.result import AMBIGUOUS_BELOW
+
+_APART = 20.0  # degrees: what is nearer is the same answer, more or less exact
+_SCALE = 2.0  # confidence = 1 − exp(−z / 2), so chosen that it is the share of right answers (docs/align.md)
+_MOST_QUERIES = 2048
+
+
+class Fit:
+    """How well rotations bring one centred cloud (N, 3) onto another (M, 3)."""
+
+    def __init__(self, source: Tensor, target: Tensor) -> None:
+        self.source, self.target = thinned(source, _MOST_QUERIES), thinned(target, _MOST_QUERIES)
+        self._trees = cKDTree(source.numpy()), cKDTree(target.numpy())
+        self._known: dict[bytes, Tensor] = {}  # candidates are looked at twice: to choose one, and to doubt it
+
+    def squares(self, rotation: Tensor, shift: Tensor | float = 0.0) -> Tensor:
+        """Squared distances to the nearest point, from each cloud to the other, (n + m,)."""
+        key = rotation.numpy().tobytes()
+        if isinstance(shift, float) and key in self._known:
+            return self._known[key]
+        there = self._trees[1].query((self.source @ rotation.T + shift).numpy())[0]
+        back = self._trees[0].query(((self.target - shift) @ rotation).numpy())[0]
+        found = torch.cat([torch.from_numpy(there).square(), torch.from_numpy(back).square()])
+        if isinstance(shift, float):
+            self._known[key] = found
+        return found
+
+    def best(self, rotations: Tensor) -> Tensor:
+        """The one of some rotations (R, 3, 3) that fits best."""
+        return rotations[int(torch.stack([self.squares(r).mean() for r in rotations]).argmin())]
+
+    def judge(self, rotation: Tensor, rivals: Tensor) -> tuple[float, str]:
+        """The confidence in a rotation against other candidates (R, 3, 3), and what makes it ambiguous."""
+        own, equals, confidence = self.squares(rotation), [], 1.0
+        for rival in rivals[degrees_between(rivals, rotation) > _APART]:
+            sure = _confidence(self.squares(rival) - own)
+            confidence = min(confidence, sure)
+            if sure < AMBIGUOUS_BELOW:
+                equals.append(rival @ rotation.T)
+        return confidence, _reason(torch.stack(equals)) if equals else ""
+
+
+def degrees_between(rotations: Tensor, rotation: Tensor) -> Tensor:
+    """The angle of Rᵢ R⁻¹ in degrees, (..., 3, 3), (..., 3, 3) → (...); exact for small angles, too."""
+    chord = (rotations - rotation).flatten(-2).norm(dim=-1) / math.sqrt(8)
+    return torch.rad2deg(2 * torch.asin(chord.clamp(max=1)))
+
+
+def _confidence(worse: Tensor) -> float:
+    """From how much worse a rival is at each point, (n,)."""
+    mean, error = float(worse.mean()), float(worse.std(correction=0)) / math.sqrt(len(worse))
+    if mean <= 0:
+        return 0.0
+    return -math.expm1(-mean / error / _SCALE) if error > 0 else 1.0
+
+
+def _reason(symmetries: Tensor) -> str:
+    """In words: the rotations (R, 3, 3) of the target after which it fits about as well."""
+    axes, angles = quaternion.to_axis_angle(quaternion.from_matrix(symmetries))
+    shared = (axes @ axes.T).abs() > 0.9
+    first = int(shared.sum(1).argmax())
+    axis = "({:.2f}, {:.2f}, {:.2f})".format(*axes[first].tolist())
+    about = torch.rad2deg(angles[shared[first]]).round().int().tolist()
+    listed = ", ".join(f"{angle}°" for angle in sorted(set(about)))
+    if len(about) > 3:
+        return f"turned by any angle about the axis {axis} the object fits about as well"
+    others = f", and in {len(axes) - len(about)} other orientations" if len(axes) > len(about) else ""
+    return f"turned by {listed} about the axis {axis}{others} the object fits about as well"
+
+
+def thinned(points: Tensor, most: int) -> Tensor:
+    """At most so many points of a centred cloud: every k-th by distance from the centre, whatever their order."""
+    step = -(-len(points) // most)
+    return points if step == 1 else points[points.norm(dim=-1).argsort()][::step]

@@ -1,0 +1,126 @@
+"""`reqnn align`: bring one object onto another."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import tyro
+
+from reqnn.commands.base import OK, Command, busy, console, write_json
+from reqnn.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+    from reqnn.alignment import Alignment
+    from reqnn.data.shape_file import Shape
+
+
+@dataclass(kw_only=True)
+class Align(Command):
+    """Find the rotation and translation that bring one object onto another, whatever their orientations; no points are matched.
+
+    Both files are meshes or clouds of the whole object in the same units, with any number of points in any order. A confidence
+    says whether symmetry of the object leaves other orientations open.
+
+    Examples:
+        reqnn align a.ply b.ply --out aligned
+        reqnn align scan.xyz model.off --refine --json -
+        reqnn align a.ply b.ply --model runs/reqnn --at conv5
+    """
+
+    source: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="SOURCE")]
+    """The object that is moved: OFF, OBJ, PLY, STL, GLB, XYZ, TXT, PTS, CSV, NPY or NPZ."""
+
+    target: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TARGET")]
+    """The object that it is brought onto."""
+
+    model: Annotated[str | None, tyro.conf.arg(metavar="RUN", help_behavior_hint="")] = None
+    """Take the features of this equivariant run, a folder or a weights file. Default: closed-form features, no training."""
+
+    at: Annotated[str | None, tyro.conf.arg(metavar="LAYER", help_behavior_hint="")] = None
+    """The layer of that network. Default: the last quaternion features."""
+
+    refine: bool = False
+    """Go on with ICP from the alignment found."""
+
+    points: int = 4096
+    """Points that are drawn on the surface of a mesh; clouds are taken as they are."""
+
+    seed: int = 0
+    """Of these points."""
+
+    out: str = "aligned"
+    """The folder for aligned.ply (the source, moved), matrix.txt (4 × 4) and alignment.json."""
+
+    json: Annotated[str | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
+    """Write alignment.json there, too; "-" for stdout, instead of the text."""
+
+    def run(self) -> int:
+        """Read, align, write, print."""
+        from reqnn.alignment import align
+
+        shape, source = self._read(self.source)
+        _, target = self._read(self.target)
+        with busy("aligning"):
+            found = align(self.model, source, target, at=self.at, refine=self.refine)
+        record = self._record(found, len(source), len(target))
+        paths = self._write(shape, found, record)
+        if self.json is not None:
+            write_json(record, self.json)
+        if self.json != "-":
+            self._print(found, paths)
+        return OK
+
+    def _read(self, path: str) -> tuple[Shape, Tensor]:
+        """The shape in a file, and points of it in the units of the file, (N, 3) float64."""
+        import torch
+
+        from reqnn.data.cloud_file import shape_cloud
+        from reqnn.data.sampling import check_sampling
+        from reqnn.data.shape_file import read_shape
+
+        check_sampling("random", "error", self.points, self.seed)
+        shape = read_shape(Path(path))
+        count = len(shape.vertices) if shape.faces is None else self.points
+        return shape, torch.from_numpy(shape_cloud(shape, path, count, self.seed)[0])
+
+    def _record(self, found: Alignment, source: int, target: int) -> dict[str, Any]:
+        from reqnn.paper.provenance import provenance
+
+        settings = {name: getattr(self, name) for name in ("source", "target", "model", "at", "refine", "points", "seed")}
+        return {**found.to_dict(), "points": [source, target], "settings": settings, **provenance()}
+
+    def _write(self, shape: Shape, found: Alignment, record: dict[str, Any]) -> list[Path]:
+        """The moved source as a PLY, with its faces where it has some, the matrix as text, everything as JSON."""
+        import numpy as np
+        import trimesh
+
+        folder = Path(self.out)
+        moved = shape.vertices @ found.rotation.numpy().T + found.translation.numpy()
+        geometry: Any = trimesh.PointCloud(moved) if shape.faces is None else trimesh.Trimesh(moved, shape.faces, process=False)
+        paths = [folder / "aligned.ply", folder / "matrix.txt", folder / "alignment.json"]
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            geometry.export(paths[0])
+            np.savetxt(paths[1], found.matrix.numpy(), fmt="%.17g")
+        except OSError as error:
+            raise InputError(f"--out {folder}: it cannot be written ({error.strerror})") from error
+        write_json(record, str(paths[2]))
+        return paths
+
+    def _print(self, found: Alignment, paths: list[Path]) -> None:
+        screen = console()
+        axis = ", ".join(f"{value:.4f}" for value in found.axis.tolist())
+        shift = ", ".join(f"{value:.6g}" for value in found.translation.tolist())
+        lines = [
+            f"rotation     {float(found.angle):.3f}° about ({axis})",
+            f"translation  ({shift})",
+            f"residual     {found.residual:.4g}, root mean square distance to the nearest point",
+            f"confidence   {found.confidence:.2f}" + (f", ambiguous: {found.reason}" if found.ambiguous else ""),
+            *(f"wrote {path}" for path in paths),
+        ]
+        for line in lines:
+            screen.print(line, highlight=False, markup=False, soft_wrap=True)
