@@ -31,9 +31,10 @@ SETTINGS: dict[str, Any] = {
 NETWORKS: dict[str, dict[str, Any]] = {
     "original": {"equivariant": False},
     "original, trained with vertical rotations": {"equivariant": False, "protocol": "vertical"},
-    "REQNN": {"equivariant": True},
+    "REQNN": {"equivariant": True, "rule_options": {"c": 0.3}},
 }
-"""Name → what is different about it. All three see the same clouds, in the same order."""
+"""Name → what is different about it. All three see the same clouds, in the same order. c is the constant of the ReLU rule, 1 in
+the paper; a smaller one learns sooner."""
 
 ORIGINAL, TURNED, REVISED = NETWORKS
 COPIES, ANGLES = 5, 7
@@ -110,7 +111,7 @@ def _audit(run: Run, test: PointClouds) -> AuditReport:
     from reqnn.rules import get_rules
 
     config = run.config
-    every_layer = get_rules("paper").with_options(fused=False)
+    every_layer = get_rules("paper").with_options(fused=False, **config.rule_options)
     net = create_model(config.model, config.equivariant, len(test.classes), rules=every_layer, **config.options)
     net.load_state_dict(run.model.state_dict())
     with busy("auditing every layer"):
@@ -162,5 +163,6 @@ def _table(runs: dict[str, Run], results: dict[str, list[Evaluation]], audits: d
             "seen a digit turned arbitrarily.",
             "Same answer: digits that get the same answer in all five. A 6 upside down is a 9, whoever looks.",
             "Rotation error: the largest of any layer under random and cube rotations, relative, in float64.",
+            "The REQNN's ReLU rule has c = 0.3, which learns sooner than the paper's 1.",
         ],
     )
