@@ -18,6 +18,7 @@ PARAMETERS = [
     ("pointnet", {}, 819_624),
     ("pointnet_stn", {}, 3_480_049),
     ("pointnet_reconstruction", {}, 291_715),
+    ("autoencoder", {}, 1_289_248),
 ]
 
 # name: multiply-adds to three decimals, and the paper's own counting as it prints it (G)

@@ -10,12 +10,14 @@ from reqnn.models.registry import model_entry
 
 SMALL = {"width": 1 / 16, "npoint": (24, 12), "nsample": (8, 6), "k": 6}
 SMALL_MSG = {"nsample": ((4, 6, 8), (4, 6, 8)), "radius": ((0.4, 0.6, 0.9), (0.6, 0.9, 1.2))}
+SMALL_AUTOENCODER = {"num_points": 12, "latent": 6, "encoder_options": {"k": 6, "extra_conv": False}}
 SAMPLING = ["pointconv", "pointnet2", "pointnet2_msg"]
+CLOUDS = {"autoencoder": 12, "pointnet_reconstruction": 40}  # networks that give clouds, and how many points these have
 
 
 def small(name, **options):
     """Return a small model of that name and a batch of clouds that it takes."""
-    given = SMALL | (SMALL_MSG if name == "pointnet2_msg" else {}) | options
+    given = SMALL | {"pointnet2_msg": SMALL_MSG, "autoencoder": SMALL_AUTOENCODER}.get(name, {}) | options
     torch.manual_seed(0)
     net = create_model(name, num_classes=5, **{k: v for k, v in given.items() if k in model_entry(name).options})
     return net, torch.rand(3, 40, 3, generator=torch.Generator().manual_seed(1)) - 0.5
@@ -35,7 +37,7 @@ def settled(name):
 @pytest.mark.parametrize("name", list_models())
 def test_forward_shape(name):
     net, points = small(name)
-    expected = points.shape if name == "pointnet_reconstruction" else (3, 5)
+    expected = (3, CLOUDS[name], 3) if name in CLOUDS else (3, 5)
     for mode in (True, False):
         out = net.train(mode)(points)
         assert out.shape == expected
@@ -61,7 +63,7 @@ def test_rotation_changes_the_output_of_the_ordinary_network(name):
     net, points = settled(name)
     rotation = roma.rotvec_to_rotmat(torch.tensor([0.3, -1.1, 0.7]))
     out, rotated = net(points), net(points @ rotation.T)
-    if name == "pointnet_reconstruction":
+    if name in CLOUDS:
         out = out @ rotation.T
     assert (out - rotated).abs().max() > 1e-2 * out.abs().max()
 

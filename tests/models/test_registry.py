@@ -10,7 +10,10 @@ from reqnn.errors import InputError
 from reqnn.models import DGCNN, PointConv, PointNet, create_model, list_models, register
 from reqnn.models.registry import example_points, model_entry
 
-NAMES = ["dgcnn", "pointconv", "pointnet", "pointnet2", "pointnet2_msg", "pointnet_reconstruction", "pointnet_stn"]
+NAMES = [
+    *("autoencoder", "dgcnn", "pointconv", "pointnet", "pointnet2", "pointnet2_msg", "pointnet_reconstruction"),
+    "pointnet_stn",
+]
 
 
 @pytest.fixture
@@ -40,7 +43,7 @@ def test_create_model_builds_what_the_name_says():
 
 
 def test_unknown_name_gives_the_names_and_the_nearest():
-    with pytest.raises(InputError, match=r"'dgcn' \(did you mean 'dgcnn'\?\); the models are dgcnn, pointconv, "):
+    with pytest.raises(InputError, match=r"'dgcn' \(did you mean 'dgcnn'\?\); the models are autoencoder, dgcnn, pointconv, "):
         create_model("dgcn")
 
 

@@ -4,14 +4,15 @@ import pytest
 
 from reqnn.train import display
 from reqnn.train.display import Display, clock
+from reqnn.train.task import Classification, Reconstruction
 
 ROW = {"epoch": 1, "step": 5, "train_loss": 1.25, "train_accuracy": 0.5, "validation_accuracy": 0.25}
 
 
 def test_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(display, "PAUSE", -1.0)
-    with Display(epochs=2, steps=10, start=0, batch=8) as shown:
-        shown.step(1, 1, loss=2.0, accuracy=0.125)
+    with Display(Classification(), epochs=2, steps=10, start=0, batch=8) as shown:
+        shown.step(1, 1, loss=2.0, metric=0.125)
         shown.epoch(ROW, best=0.25)
     first, second = capsys.readouterr().out.splitlines()
     assert first.startswith("epoch 1/2  step 1/10  loss 2.000  accuracy  12.5 %")
@@ -20,7 +21,7 @@ def test_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixture, monkeyp
 
 
 def test_steps_are_not_all_printed(capsys: pytest.CaptureFixture) -> None:
-    with Display(epochs=2, steps=10, start=0, batch=8) as shown:
+    with Display(Classification(), epochs=2, steps=10, start=0, batch=8) as shown:
         for step in range(10):
             shown.step(step, 1, 1.0, 0.0)
     assert capsys.readouterr().out == ""
@@ -30,8 +31,8 @@ def test_a_bar_on_a_terminal(capsys: pytest.CaptureFixture, monkeypatch: pytest.
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setenv("COLUMNS", "160")
-    with Display(epochs=2, steps=10, start=0, batch=8) as shown:
-        shown.step(5, 1, loss=2.0, accuracy=0.125)
+    with Display(Classification(), epochs=2, steps=10, start=0, batch=8) as shown:
+        shown.step(5, 1, loss=2.0, metric=0.125)
         shown.epoch(ROW, best=0.25)
     out = capsys.readouterr().out
     assert "loss 2.000" in out
@@ -39,7 +40,7 @@ def test_a_bar_on_a_terminal(capsys: pytest.CaptureFixture, monkeypatch: pytest.
 
 
 def test_nothing_where_silent(capsys: pytest.CaptureFixture) -> None:
-    with Display(epochs=1, steps=1, start=0, batch=1, shown=False) as shown:
+    with Display(Classification(), epochs=1, steps=1, start=0, batch=1, shown=False) as shown:
         shown.step(1, 1, 1.0, 1.0)
         shown.epoch(ROW, 1.0)
         shown.line("never")
@@ -48,3 +49,10 @@ def test_nothing_where_silent(capsys: pytest.CaptureFixture) -> None:
 
 def test_times_are_read_like_a_clock() -> None:
     assert [clock(s) for s in (0, 65, 3725.9)] == ["0:00:00", "0:01:05", "1:02:05"]
+
+
+def test_a_small_distance_is_shown_with_its_digits(capsys: pytest.CaptureFixture) -> None:
+    row = {"epoch": 1, "step": 5, "train_loss": 0.00123, "train_chamfer": 0.00123, "validation_chamfer": 0.0021}
+    with Display(Reconstruction(), epochs=2, steps=10, start=0, batch=8) as shown:
+        shown.epoch(row, best=0.0021)
+    assert capsys.readouterr().out.startswith("epoch 1/2  loss 0.00123  chamfer 0.00123  validation 0.00210 (best 0.00210)")

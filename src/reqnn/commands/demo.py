@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from reqnn.data.dataset import PointClouds
     from reqnn.paper.table import Table
     from reqnn.train import Run
-    from reqnn.train.evaluate import Evaluation
+    from reqnn.train.evaluation import Evaluation
 
 SETTINGS: dict[str, Any] = {
     "model": "dgcnn",
@@ -80,7 +80,7 @@ class Demo(Command):
         return fit(preset("quick", **{**SETTINGS, **NETWORKS[name], "out": str(out)}), resume=True)
 
     def _evaluate(self, name: str, run: Run, test: PointClouds) -> list[Evaluation]:
-        from reqnn.train.evaluate import evaluate
+        from reqnn.train.evaluation import evaluate
 
         with busy(f"{name}: testing upright and in {COPIES} orientations each"):
             return [evaluate(run.model, test, protocol, COPIES) for protocol in ("NR", "AR")]
@@ -88,7 +88,7 @@ class Demo(Command):
     def _draw(self, runs: dict[str, Run], audits: dict[str, AuditReport], test: PointClouds, folder: Path) -> list[Path]:
         from reqnn.commands.pictures import draw_answers, draw_errors, draw_features
         from reqnn.data import digits
-        from reqnn.train.evaluate import accuracy_by_angle
+        from reqnn.train.evaluation import accuracy_by_angle
         from reqnn.train.pictures import draw_angles
 
         angles = [180 * i / (ANGLES - 1) for i in range(ANGLES)]

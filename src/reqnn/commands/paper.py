@@ -1,17 +1,21 @@
-"""`reqnn paper`: the paper's tables, measured."""
+"""`reqnn paper`: the paper's tables and figures, measured."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from reqnn.commands.base import OK, Command, busy, console
+from reqnn.commands.base import BAD_INPUT, OK, Command, busy, console
+from reqnn.errors import InputError
 
 if TYPE_CHECKING:
     from reqnn.paper.table import Table
+
+RESULTS = "results"
 
 
 @dataclass(kw_only=True)
@@ -22,29 +26,105 @@ class Paper(Command):
         table1: rotation equivariance and permutation invariance of each operation, before and after revision (seconds)
         table2: parameters, multiply-adds and FLOPs of the four networks and their REQNNs (half a minute)
         table3: which network contains which operation (seconds)
+        table4: accuracy on turned shapes, originals and REQNNs, ModelNet40 and 3D MNIST; with --budget the networks that
+            have no result yet are trained and tested first (quick: minutes; reduced: hours on two cores; full: GPUs)
+        table5: ModelNet40 learned without rotations and tested with, from the results of table 4
+        figure1: a cloud and a feature inside the network, both turned; trains two networks for half a minute each
+        figure2: features inside the network are turned and decoded; trains two networks for a minute each
+        all: everything there is, on one page, too (--out): paper.html and paper.md, with the figures in that folder
+
+    Runs of table 4 go on where they were stopped. Several processes or machines may share the work: give all the same
+    command on folders that all of them see.
 
     Examples:
         reqnn paper table1
         reqnn paper table2 --out results
+        reqnn paper table4 --budget reduced --only modelnet40/dgcnn/reqnn --out results --max-minutes 240
+        reqnn paper table4 --out results
+        reqnn paper figure2 --out results
+        reqnn paper all --out results
     """
 
-    table: tyro.conf.Positional[Literal["table1", "table2", "table3", "all"]]
-    """Which table; all of them with "all"."""
+    table: tyro.conf.Positional[Literal["table1", "table2", "table3", "table4", "table5", "figure1", "figure2", "all"]]
+    """Which table or figure; all of them with "all"."""
 
     out: Annotated[str | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="")] = None
-    """A folder to write the tables to, as Markdown and JSON."""
+    """A folder to write the tables to, as Markdown and JSON. Results of table 4 are there, too; default for these: results."""
+
+    budget: Annotated[
+        Literal["quick", "reduced", "full"] | None, tyro.conf.arg(metavar="{quick,reduced,full}", help_behavior_hint="")
+    ] = None
+    """table4: train what is missing at this cost. Without it, and for table 5: the largest budget that has results is shown."""
+
+    only: Annotated[tuple[str, ...], tyro.conf.arg(metavar="CELL [CELL ...]", help_behavior_hint="")] = ()
+    """table4: train these cells only, in this order: DATA/NETWORK/TRAINING or its beginning, * for any part."""
+
+    runs: str = "runs/table4"
+    """table4: the folder for the training runs."""
+
+    max_minutes: Annotated[float | None, tyro.conf.arg(metavar="FLOAT", help_behavior_hint="")] = None
+    """table4: stop training after so many minutes, with a checkpoint; the same command goes on."""
+
+    figure_runs: str = "runs/figures"
+    """figure1, figure2: the folder for the training runs; those in it are taken up where they were left."""
 
     def run(self) -> int:
         """Measure, print, write."""
         from reqnn import paper
 
-        tables: dict[str, Callable[[], Table]] = {"table1": paper.table1, "table2": paper.table2, "table3": paper.table3}
+        if (self.only or self.max_minutes is not None) and (self.table != "table4" or self.budget is None):
+            raise InputError("--only and --max-minutes are for training the cells of table 4: reqnn paper table4 --budget NAME")
+        results = self.out or RESULTS
+        tables: dict[str, Callable[[], Table]] = {
+            "table1": paper.table1,
+            "table2": paper.table2,
+            "table3": paper.table3,
+            "table4": lambda: paper.table4(results, self.budget),
+            "table5": lambda: paper.table5(results, self.budget),
+        }
+        code = self._train(results) if self.table == "table4" and self.budget is not None else OK
         screen = console()
-        for name in tables if self.table == "all" else [self.table]:
+        shown = []
+        for name in tables if self.table == "all" else [self.table] if self.table in tables else []:
             with busy(f"measuring {name}"):
-                table = tables[name]()
-            table.print(screen)
+                shown.append(tables[name]())
+            shown[-1].print(screen)
             if self.out is not None:
-                for path in table.write(self.out):
+                for path in shown[-1].write(self.out):
                     screen.print(f"wrote {path}", highlight=False, soft_wrap=True)
-        return OK
+        for name in ("figure1", "figure2"):
+            if self.table in (name, "all"):
+                self._figure(name)
+        if self.table == "all" and self.out is not None:
+            from reqnn.paper.page import find_pictures, write_page
+
+            for path in write_page(shown, find_pictures(self.out), self.out):
+                screen.print(f"wrote {path}", highlight=False, soft_wrap=True)
+        return code
+
+    def _figure(self, name: str) -> None:
+        """Train what a figure needs, measure, draw."""
+        from reqnn import paper
+
+        screen = console()
+        figure = getattr(paper, name)(self.figure_runs)
+        figure.print(screen)
+        for path in figure.write(self.out or RESULTS):
+            screen.print(f"wrote {path}", highlight=False, soft_wrap=True)
+
+    def _train(self, results: str) -> int:
+        """Train and test the cells that have no result yet; say what is left, and why."""
+        from reqnn.paper.budgets import get_budget
+        from reqnn.paper.experiments import select
+        from reqnn.paper.running import run_experiments
+
+        assert self.budget is not None
+        budget = get_budget(self.budget)
+        outcome = run_experiments(select(self.only), budget, results, self.runs, self.max_minutes)
+        for key, holder in outcome.elsewhere.items():
+            print(f"{key}: trained elsewhere ({holder})", file=sys.stderr)
+        for key, reason in outcome.failed.items():
+            print(f"error: {key}: {reason}", file=sys.stderr)
+        if outcome.out_of_time:
+            print("the time is up; the same command goes on", file=sys.stderr)
+        return BAD_INPUT if outcome.failed else OK

@@ -20,7 +20,7 @@ from reqnn import points, quaternion
 from reqnn.auditing import AuditReport
 from reqnn.data.dataset import PointClouds
 from reqnn.tensor import QuaternionTensor
-from reqnn.train.predict import predict
+from reqnn.train.prediction import predict
 
 ORIGINAL, REVISED, FAINT = "#c44e52", "#2a6fb0", "#6b7280"
 FLOOR = 1e-17  # where an error of exactly 0 is drawn

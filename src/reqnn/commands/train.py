@@ -11,7 +11,7 @@ import tyro
 
 from reqnn.commands.base import OK, Command
 from reqnn.train import presets
-from reqnn.train.config import TrainConfig, load_config
+from reqnn.train.config import TASKS, TrainConfig, load_config
 
 
 @dataclass(kw_only=True)
@@ -25,6 +25,7 @@ class Train(Command):
     Examples:
         reqnn train --model dgcnn --equivariant --data digits --epochs 5 --out runs/digits
         reqnn train --preset paper --model pointnet2 --data modelnet40 --protocol vertical --out runs/original
+        reqnn train --task reconstruction --equivariant --data modelnet40 --out runs/autoencoder
         reqnn train --resume --out runs/digits
         torchrun --nproc-per-node 4 -m reqnn.cli train --preset paper --model dgcnn --equivariant --data modelnet40
     """
@@ -41,13 +42,14 @@ class Train(Command):
     @classmethod
     def defaults(cls, arguments: Sequence[str]) -> Train:
         """The defaults that the arguments ask for: those of a preset and a network, or those of a run that goes on."""
-        name, model, out = (_value(arguments, option) for option in ("--preset", "--model", "--out"))
+        name, model, task, out = (_value(arguments, option) for option in ("--preset", "--model", "--task", "--out"))
         settings = Path(out or "") / "config.json"
         if "--resume" in arguments and out and settings.is_file():
             return cls(config=_without_flags(load_config(settings), arguments))
         # A wrong name is refused by the parser, with the names that there are.
         chosen: Literal["quick", "paper"] = "paper" if name == "paper" else "quick"
-        return cls(preset=chosen, config=presets.preset(chosen, model or "dgcnn"))
+        given = {"task": task} if task in TASKS else {}
+        return cls(preset=chosen, config=presets.preset(chosen, model, **given))
 
     def run(self) -> int:
         """Train."""

@@ -1,5 +1,6 @@
-"""The networks that the paper revises, each written once, as the ordinary network, and built by name."""
+"""The networks that the paper revises, and an autoencoder, each written once, as the ordinary network, and built by name."""
 
+from .autoencoder import Autoencoder
 from .dgcnn import DGCNN
 from .pointconv import PointConv
 from .pointnet import PointNet, PointNetReconstruction
@@ -8,6 +9,7 @@ from .registry import create_model, list_models, register
 
 __all__ = [
     "DGCNN",
+    "Autoencoder",
     "PointConv",
     "PointNet",
     "PointNet2",

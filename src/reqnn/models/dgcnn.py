@@ -10,6 +10,7 @@ import torch.nn as nn
 from reqnn.nn.batch_norm import turn_into_batch_norm
 from reqnn.nn.edge_conv import QuaternionEdgeConv
 from reqnn.rules import get_rules
+from reqnn.rules.vector_neurons.edge_conv import factorised
 from reqnn.tensor import QuaternionTensor
 
 from .arguments import check_points, scaled
@@ -36,15 +37,20 @@ class EdgeConv(nn.Sequential):
 
 @get_rules("paper").module(EdgeConv)
 def fuse(block: EdgeConv, x: QuaternionTensor) -> QuaternionEdgeConv | None:
-    """The fused quaternion block, where its algebra holds: vectors only, and a constant c in the ReLU rule."""
+    """The fused quaternion block, where its algebra holds: vectors only, the paper's rules, and a constant c in the ReLU."""
     rules, plan = x.context.rules, x.context.plan
     if not rules.option("fused") or rules.option("c") == "mean" or x.components.shape[0] != 3 or plan is None:
+        return None
+    if not rules.agrees_with(get_rules("paper"), "conv2d", "batch_norm", "leaky_relu", "max"):
         return None
     convolution: Any = block[0]
     norm: Any = block[1]
     x.context.fit(convolution.weight, 1, 2 * x.layout_on(1))
     turn_into_batch_norm(norm, convolution.out_channels)
     return QuaternionEdgeConv(convolution, norm, block[2], block.k)
+
+
+get_rules("vector-neurons").module(EdgeConv)(factorised)
 
 
 @register("dgcnn", to_real="conv6")

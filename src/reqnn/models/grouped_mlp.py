@@ -80,9 +80,11 @@ _FUSED: dict[type[GroupedMLP], type[QuaternionGroupedMLP]] = {
 
 @get_rules("paper").module(GroupedMLP)
 def fuse(block: GroupedMLP, xyz: QuaternionTensor) -> QuaternionGroupedMLP | None:
-    """The fused quaternion block, where its algebra holds: vectors, a constant c in the ReLU rule, at least three layers."""
+    """The fused quaternion block, where its algebra holds: vectors, the paper's rules, a constant c, at least three layers."""
     rules, plan = xyz.context.rules, xyz.context.plan
     if not rules.option("fused") or rules.option("c") == "mean" or xyz.vectors != "v" or plan is None or len(block.convs) < 3:
+        return None
+    if not rules.agrees_with(get_rules("paper"), "conv2d", "batch_norm", "relu", "max", "matmul"):
         return None
     convs: list[Any] = list(block.convs)
     coordinates = 2 if block.absolute_xyz else 1

@@ -6,25 +6,33 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 _HOMES = {
-    "Evaluation": "evaluate",
+    "Evaluation": "evaluation",
+    "ReconstructionEvaluation": "reconstruction",
     "Run": "run",
     "TrainConfig": "config",
-    "accuracy_by_angle": "evaluate",
-    "evaluate": "evaluate",
+    "accuracy_by_angle": "evaluation",
+    "chamfer_distance": "distance",
+    "earth_movers_distance": "distance",
+    "evaluate": "evaluation",
+    "evaluate_reconstruction": "reconstruction",
     "fit": "loop",
     "load_run": "run",
-    "predict": "predict",
+    "predict": "prediction",
     "preset": "presets",
-    "recalibrate": "recalibrate",
+    "recalibrate": "calibration",
     "synchronise": "sync",
 }
 
 __all__ = [
     "Evaluation",
+    "ReconstructionEvaluation",
     "Run",
     "TrainConfig",
     "accuracy_by_angle",
+    "chamfer_distance",
+    "earth_movers_distance",
     "evaluate",
+    "evaluate_reconstruction",
     "fit",
     "load_run",
     "predict",
@@ -34,12 +42,14 @@ __all__ = [
 ]
 
 if TYPE_CHECKING:
+    from reqnn.train.calibration import recalibrate
     from reqnn.train.config import TrainConfig
-    from reqnn.train.evaluate import Evaluation, accuracy_by_angle, evaluate
+    from reqnn.train.distance import chamfer_distance, earth_movers_distance
+    from reqnn.train.evaluation import Evaluation, accuracy_by_angle, evaluate
     from reqnn.train.loop import fit
-    from reqnn.train.predict import predict
+    from reqnn.train.prediction import predict
     from reqnn.train.presets import preset
-    from reqnn.train.recalibrate import recalibrate
+    from reqnn.train.reconstruction import ReconstructionEvaluation, evaluate_reconstruction
     from reqnn.train.run import Run, load_run
     from reqnn.train.sync import synchronise
 

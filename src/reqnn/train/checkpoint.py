@@ -14,6 +14,7 @@ import torch
 from torch import Tensor, nn
 
 from reqnn.errors import InputError
+from reqnn.train.task import Task
 from reqnn.train.weights import load_model_tensors, load_tensors, model_tensors, save_tensors, sync_folder
 
 STATE, PREVIOUS = "state.safetensors", "state.previous.safetensors"
@@ -25,9 +26,9 @@ class Progress:
 
     Attributes:
         step: steps of the optimizer done.
-        best: the highest validation accuracy so far, and its epoch.
+        best: the best value of the task's metric in validation so far, and its epoch.
         history: one row of the log an epoch.
-        sums: loss, right answers and clouds of the current epoch.
+        sums: loss, metric and clouds of the current epoch.
         seconds: spent so far.
     """
 
@@ -38,9 +39,9 @@ class Progress:
     sums: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])
     seconds: float = 0.0
 
-    def count(self, loss: float, right: float, clouds: int) -> None:
-        """Add a forward pass: its mean loss and its right answers."""
-        self.sums = [self.sums[0] + loss * clouds, self.sums[1] + right, self.sums[2] + clouds]
+    def count(self, loss: float, score: float, clouds: int) -> None:
+        """Add a forward pass: its mean loss, and the sum of the metric over its clouds."""
+        self.sums = [self.sums[0] + loss * clouds, self.sums[1] + score, self.sums[2] + clouds]
 
     @property
     def loss(self) -> float:
@@ -48,17 +49,18 @@ class Progress:
         return self.sums[0] / max(self.sums[2], 1)
 
     @property
-    def accuracy(self) -> float:
-        """The share of right answers in the epoch so far."""
+    def metric(self) -> float:
+        """The mean of the metric over the clouds of the epoch so far."""
         return self.sums[1] / max(self.sums[2], 1)
 
-    def end_epoch(self, row: dict[str, float]) -> bool:
+    def end_epoch(self, row: dict[str, float], task: Task) -> bool:
         """Add an epoch's row to the log and start the next; whether it is the best so far."""
         self.history.append(row)
         self.sums = [0.0, 0.0, 0.0]
-        better = row["validation_accuracy"] > self.best
+        value = row[f"validation_{task.metric}"]
+        better = not self.best_epoch or task.better(value, self.best)
         if better:
-            self.best, self.best_epoch = row["validation_accuracy"], int(row["epoch"])
+            self.best, self.best_epoch = value, int(row["epoch"])
         return better
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from tyro.constructors import PrimitiveConstructorSpec
 
@@ -13,6 +13,10 @@ from reqnn.errors import InputError
 
 Protocol = Literal["NR", "y", "z", "vertical", "AR"]
 """Rotations: none, about one axis, about the data set's own vertical axis, any."""
+
+
+Task = Literal["classification", "reconstruction"]
+TASKS = get_args(Task)
 
 
 def _object(text: str) -> dict[str, Any]:
@@ -51,6 +55,10 @@ class TrainConfig:
     """The rule set of the revision."""
     rule_options: JsonObject = field(default_factory=dict)
     """Constants of the rule set: '{"c": "mean"}'."""
+    task: Task = "classification"
+    """Tell classes apart, or give the cloud back (networks that end in clouds: autoencoder, pointnet_reconstruction)."""
+    loss: Literal["auto", "mse", "chamfer"] = "auto"
+    """Of reconstruction: mse compares points one by one, chamfer as sets. auto: mse where the network maps each point."""
 
     data: str = "digits"
     """The data set: its name in `reqnn data`, or a path."""
@@ -145,6 +153,8 @@ class TrainConfig:
         self._require(self.limit is None or self.limit >= 1, "limit", "must be at least 1")
         enough = self.sampled_from == 0 or self.sampled_from >= self.points
         self._require(enough, "sampled_from", f"must be 0 or at least points = {self.points}")
+        free = self.loss == "auto" or self.task == "reconstruction"
+        self._require(free, "loss", "must be auto for classification; mse and chamfer belong to --task reconstruction")
         shares = self.devices * self.accumulate
         self._require(self.batch % shares == 0, "batch", f"must divide by devices × accumulate = {shares}")
 
@@ -162,6 +172,10 @@ class TrainConfig:
     def to_dict(self) -> dict[str, Any]:
         """All settings as JSON takes them."""
         return asdict(self)
+
+    def without_folders(self) -> dict[str, Any]:
+        """All settings but where things lie on one's own machine: for results that others read."""
+        return {name: value for name, value in self.to_dict().items() if name not in ("out", "root")}
 
     def save(self, path: str | Path) -> None:
         """Write the settings as JSON."""

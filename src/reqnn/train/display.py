@@ -6,14 +6,16 @@ import sys
 import time
 from typing import Any
 
+from reqnn.train.task import Task
+
 PAUSE = 30.0  # seconds between plain lines within an epoch
 
 
 class Display:
-    """Loss, accuracy, clouds a second and time left of a run of `steps` steps; silent where `shown` is False."""
+    """Loss, metric, clouds a second and time left of a run of `steps` steps; silent where `shown` is False."""
 
-    def __init__(self, epochs: int, steps: int, start: int, batch: int, shown: bool = True) -> None:
-        self.epochs, self.steps, self.batch, self.shown = epochs, steps, batch, shown
+    def __init__(self, task: Task, epochs: int, steps: int, start: int, batch: int, shown: bool = True) -> None:
+        self.task, self.epochs, self.steps, self.batch, self.shown = task, epochs, steps, batch, shown
         self.pace = 0.0  # seconds a step, a moving average
         self._last = self._printed = time.monotonic()
         self._bar: Any = None
@@ -30,14 +32,15 @@ class Display:
         if self._bar is not None:
             self._bar.stop()
 
-    def step(self, done: int, epoch: int, loss: float, accuracy: float) -> None:
-        """After a step: `done` of all steps; loss and accuracy of the epoch so far."""
+    def step(self, done: int, epoch: int, loss: float, metric: float) -> None:
+        """After a step: `done` of all steps; loss and metric of the epoch so far."""
         now = time.monotonic()
         self.pace = now - self._last if not self.pace else 0.95 * self.pace + 0.05 * (now - self._last)
         self._last = now
         if not self.shown:
             return
-        state = f"loss {loss:.3f}  accuracy {100 * accuracy:5.1f} %  {self.speed:.0f} clouds/s"
+        task = self.task
+        state = f"loss {task.show_loss(loss)}  {task.metric} {task.show(metric):>7}  {self.speed:.0f} clouds/s"
         left = clock(self.pace * (self.steps - done))
         if self._bar is not None:
             self._bar.update(self._task, completed=done, description=f"epoch {epoch}/{self.epochs}", state=state, left=left)
@@ -47,9 +50,10 @@ class Display:
     def epoch(self, row: dict[str, float], best: float) -> None:
         """After an epoch: its row of the log."""
         self._last = time.monotonic()  # validation is not part of a step
+        show, metric = self.task.show, self.task.metric
         self.line(
-            f"epoch {row['epoch']}/{self.epochs}  loss {row['train_loss']:.3f}  accuracy {100 * row['train_accuracy']:.1f} %"
-            f"  validation {100 * row['validation_accuracy']:.1f} % (best {100 * best:.1f} %)"
+            f"epoch {row['epoch']}/{self.epochs}  loss {self.task.show_loss(row['train_loss'])}"
+            f"  {metric} {show(row[f'train_{metric}'])}  validation {show(row[f'validation_{metric}'])} (best {show(best)})"
             f"  {self.speed:.0f} clouds/s  {clock(self.pace * (self.steps - row['step']))} left"
         )
 

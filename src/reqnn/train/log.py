@@ -10,6 +10,7 @@ from typing import Any
 
 from reqnn.errors import InputError
 from reqnn.train.checkpoint import write_json, write_text
+from reqnn.train.task import Task
 
 REDRAW = 60.0  # seconds between two drawings of the curve while training
 
@@ -17,8 +18,8 @@ REDRAW = 60.0  # seconds between two drawings of the curve while training
 class RunLog:
     """Writes the rows of a run, one an epoch, to its folder; everything is rewritten whole, so that it can go back."""
 
-    def __init__(self, folder: Path, tensorboard: bool = False, step: int = 0) -> None:
-        self.folder = folder
+    def __init__(self, folder: Path, task: Task, tensorboard: bool = False, step: int = 0) -> None:
+        self.folder, self.task = folder, task
         self._drawn = time.monotonic()
         self._events: Any = _events(folder / "tensorboard", step) if tensorboard else None
 
@@ -35,22 +36,24 @@ class RunLog:
                 self._events.add_scalar(name, value, history[-1]["step"])
             self._events.flush()
         if final or time.monotonic() - self._drawn > REDRAW:
-            draw_curve(history, self.folder / "curve.png")
+            draw_curve(history, self.task, self.folder / "curve.png")
             self._drawn = time.monotonic()
 
 
-def draw_curve(history: list[dict[str, float]], path: Path) -> None:
-    """Loss and accuracy against the epoch, training and validation."""
+def draw_curve(history: list[dict[str, float]], task: Task, path: Path) -> None:
+    """Loss and metric against the epoch, training and validation; what falls towards 0 on a logarithmic scale."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(9, 3.4), layout="constrained")
     epochs = [row["epoch"] for row in history]
-    for axis, what in zip(figure.subplots(1, 2), ("loss", "accuracy"), strict=True):
+    for axis, what in zip(figure.subplots(1, 2), ("loss", task.metric), strict=True):
         for part, colour in (("train", "#888888"), ("validation", "#1f5fa8")):
-            values = [row[f"{part}_{what}"] * (100 if what == "accuracy" else 1) for row in history]
+            values = [row[f"{part}_{what}"] * (100 if task.higher and what == task.metric else 1) for row in history]
             axis.plot(epochs, values, color=colour, label=part, marker="." if len(epochs) < 30 else "")
         axis.set_xlabel("epoch")
-        axis.set_ylabel("accuracy, %" if what == "accuracy" else "loss")
+        axis.set_ylabel(f"{what}, %" if task.higher and what == task.metric else what)
+        if not task.higher:
+            axis.set_yscale("log")
         axis.grid(alpha=0.3)
         axis.legend(frameon=False)
     figure.savefig(path, dpi=120)

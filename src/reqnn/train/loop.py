@@ -31,6 +31,7 @@ from reqnn.train.processes import connect
 from reqnn.train.reproducible import Interruption, reproducible
 from reqnn.train.run import Run, build_network, load_run
 from reqnn.train.sync import synchronise
+from reqnn.train.task import make_task
 from reqnn.train.training import Training
 
 if TYPE_CHECKING:
@@ -50,7 +51,8 @@ def fit(
 
     Args:
         train, validation: clouds to train on and to choose the best weights by. Default: those that the settings name.
-        model: a network of your own, instead of the one that the settings name: clouds (B, N, 3) to logits (B, classes).
+        model: a network of your own, instead of the one that the settings name: clouds (B, N, 3) to logits
+            (B, classes), or to clouds where the task is reconstruction.
         resume: go on where the folder holds a run that was stopped; the result is the same as if it had not been.
         quiet: show nothing.
     """
@@ -114,22 +116,23 @@ def prepare(
     wrapped, optimizer = fabric.setup(network, make_optimizer(network, config))
     average = copy.deepcopy(network) if config.ema else None
     progress = checkpoint.load_state(config.folder, network, optimizer, average) or Progress()
-    return Training(config, fabric, network, wrapped, optimizer, average, batches, validation, progress)
+    return Training(config, make_task(config), fabric, network, wrapped, optimizer, average, batches, validation, progress)
 
 
 def walk(training: Training, interruption: Interruption, shown: bool) -> None:
     """Go over the steps that are left: step, validate at the end of an epoch, write checkpoints, stop where asked."""
     config, fabric, progress, batches = training.config, training.fabric, training.progress, training.batches
-    log = RunLog(config.folder, config.tensorboard, progress.step) if fabric.is_global_zero else None
+    task = training.task
+    log = RunLog(config.folder, task, config.tensorboard, progress.step) if fabric.is_global_zero else None
     begun = saved = time.monotonic()
     before = progress.seconds
-    with Display(config.epochs, len(batches), progress.step, config.batch, shown) as display:
+    with Display(task, config.epochs, len(batches), progress.step, config.batch, shown) as display:
         display.line(headline(training))
         for points, labels in batches.loader(progress.step, pinned=fabric.device.type == "cuda"):
             epoch = progress.step // batches.steps_per_epoch + 1
             training.step(*fabric.to_device((points, labels)))
             progress.seconds = before + time.monotonic() - begun
-            display.step(progress.step, epoch, progress.loss, progress.accuracy)
+            display.step(progress.step, epoch, progress.loss, progress.metric)
             if progress.step % batches.steps_per_epoch == 0:
                 training.end_epoch(epoch)
                 display.epoch(progress.history[-1], progress.best)
@@ -146,7 +149,7 @@ def walk(training: Training, interruption: Interruption, shown: bool) -> None:
         training.save()
         if log is not None:
             log.write(progress.history, training.metrics(), final=True)
-        best = f"best validation accuracy {100 * progress.best:.1f} % in epoch {progress.best_epoch}"
+        best = f"best validation {task.metric} {task.show(progress.best)} in epoch {progress.best_epoch}"
         display.line(f"{best}; test it: reqnn eval {config.folder} --protocol NR AR")
 
 

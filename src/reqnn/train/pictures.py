@@ -7,7 +7,7 @@ from pathlib import Path
 
 from matplotlib.figure import Figure
 
-from reqnn.train.evaluate import Evaluation
+from reqnn.train.evaluation import Evaluation
 
 ORIGINALS = ("#b8860b", "#c44e52", "#8c564b", "#e08214")
 REVISED = ("#1f5fa8", "#2a9d8f", "#5b4fa2", "#4c9fd6")

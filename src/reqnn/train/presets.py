@@ -47,6 +47,22 @@ _QUICK_OPTIONS: dict[str, dict[str, Any]] = {
     "pointconv": {"width": 0.5, "npoint": [128, 32], "nsample": [16, 16]},
 }
 
+RECONSTRUCTING = ("autoencoder", "pointnet_reconstruction")
+"""Networks that give clouds: their task is reconstruction where nothing else is said."""
+
+# Neither settings nor loss are in the paper: those of its PointNet++.
+_PAPER_RECONSTRUCTION: dict[str, Any] = {**_PAPER, **_ADAM, "smoothing": 0.0}
+_QUICK_RECONSTRUCTION: dict[str, Any] = {
+    "points": 512,
+    "epochs": 10,
+    "batch": 32,
+    "optimizer": "adamw",
+    "schedule": "onecycle",
+    "lr": 2e-3,
+    "weight_decay": 1e-4,
+    "clip": 5.0,
+}
+
 PRESETS = {
     "paper": "the settings published with the paper, 400 epochs; for GPUs",
     "quick": "fewer points, narrower, 20 epochs: minutes on two cores for small data sets",
@@ -54,13 +70,20 @@ PRESETS = {
 """Preset → what it is for."""
 
 
-def preset(name: str, model: str = "dgcnn", **settings: Any) -> TrainConfig:
-    """The settings of a preset for a network; further `settings` override it."""
-    if name == "paper":
+def preset(name: str, model: str | None = None, **settings: Any) -> TrainConfig:
+    """The settings of a preset for a network; further `settings` override it.
+
+    Without a network it is DGCNN, or for reconstruction the autoencoder; without a task it is what the network is for.
+    """
+    wanted = settings.get("task") or ("reconstruction" if model in RECONSTRUCTING else "classification")
+    model = model or ("autoencoder" if wanted == "reconstruction" else "dgcnn")
+    if wanted == "reconstruction" and name in PRESETS:
+        values: dict[str, Any] = _PAPER_RECONSTRUCTION if name == "paper" else _QUICK_RECONSTRUCTION
+    elif name == "paper":
         # A network that the paper does not train gets DGCNN's settings.
         values = {**_PAPER, **_PAPER_OF.get(model, _SGD_01)}
     elif name == "quick":
         values = {**_QUICK, "options": _QUICK_OPTIONS.get(model, {})}
     else:
         raise InputError(f"no preset is named {name!r}; there are {', '.join(PRESETS)}")
-    return TrainConfig(**{"model": model, **values, **settings})
+    return TrainConfig(**{"model": model, "task": wanted, **values, **settings})

@@ -13,6 +13,7 @@ from torch import nn
 from reqnn.errors import InputError
 from reqnn.models import create_model
 from reqnn.models.factorised import factorise
+from reqnn.models.registry import model_entry
 from reqnn.rules import get_rules
 from reqnn.train.config import TrainConfig, config_from_dict
 from reqnn.train.weights import load_model_tensors, load_tensors, model_tensors, save_tensors
@@ -27,8 +28,8 @@ class Run:
     Attributes:
         model: the network, in eval mode, with the weights of the best epoch (or those of the file that was read).
         config: all settings.
-        classes: class names; output i is the logit of classes[i].
-        metrics: what metrics.json holds: best validation accuracy and epoch, the last row of the log, seconds, ….
+        classes: class names; in classification, output i is the logit of classes[i].
+        metrics: what metrics.json holds: the best validation metric and its epoch, the last row of the log, seconds, ….
         folder: the run's folder.
     """
 
@@ -45,6 +46,8 @@ def build_network(config: TrainConfig, classes: int, factorised: bool = True) ->
     `factorised=False` leaves edge convolutions as they are, with batch-norms that can be synchronised.
     """
     options = {name: _tuples(value) for name, value in config.options.items()}
+    if "num_points" in model_entry(config.model).options:
+        options.setdefault("num_points", config.points)  # what comes out is as large as what goes in
     rules = get_rules(config.rules)
     if config.rule_options:
         rules = rules.with_options(**config.rule_options)
@@ -55,6 +58,8 @@ def build_network(config: TrainConfig, classes: int, factorised: bool = True) ->
 
 
 def _tuples(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _tuples(item) for name, item in value.items()}
     return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
 
 

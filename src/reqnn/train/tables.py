@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from rich.table import Table
 
-from reqnn.train.evaluate import Evaluation
+from reqnn.train.comparison import Comparison
+from reqnn.train.evaluation import Evaluation
 
 
 def overall(found: dict[str, list[Evaluation]]) -> Table:
@@ -32,4 +33,23 @@ def by_class(found: dict[str, list[Evaluation]]) -> Table:
     for label in columns[0][1].per_class:
         values = [result.per_class.get(label) for _, result in columns]
         table.add_row(label, *("–" if value is None else f"{100 * value:.1f}" for value in values))
+    return table
+
+
+def reconstruction(found: list[Comparison]) -> Table:
+    """One row for each network and protocol: how well clouds are given back, and whether the result turns with them."""
+    table = Table("network", "parameters", "rotations", "shapes", "Chamfer", "EMD", "largest Chamfer change", "f(Rx) − R f(x)")
+    for comparison in found:
+        for result in comparison.results:
+            once = result.copies == 1
+            table.add_row(
+                comparison.name,
+                f"{comparison.parameters:,}",
+                result.protocol if once else f"{result.protocol} × {result.copies}",
+                str(result.shapes),
+                f"{result.chamfer:.5f}",
+                "" if result.emd is None else f"{result.emd:.4f} ({result.emd_shapes})",
+                f"{result.chamfer_change:.1g}",
+                f"at most {result.deviation:.1g}, mean {result.mean_deviation:.1g}",
+            )
     return table

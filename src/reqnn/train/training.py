@@ -13,13 +13,14 @@ from reqnn.data.dataset import PointClouds
 from reqnn.errors import InputError
 from reqnn.train import checkpoint
 from reqnn.train.batches import Batches
+from reqnn.train.calibration import recalibrate
 from reqnn.train.checkpoint import Progress
 from reqnn.train.config import TrainConfig
-from reqnn.train.optimization import learning_rate, moving_average_, smoothed_cross_entropy
-from reqnn.train.predict import predict
-from reqnn.train.recalibrate import recalibrate
+from reqnn.train.optimization import learning_rate, moving_average_
+from reqnn.train.prediction import predict
 from reqnn.train.reproducible import seed_step
 from reqnn.train.run import BEST, LAST, save_weights
+from reqnn.train.task import Task
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -30,6 +31,7 @@ class Training:
     """All that a run is made of; `network` and `wrapped` share their weights, `wrapped` synchronises the gradients."""
 
     config: TrainConfig
+    task: Task
     fabric: Fabric
     network: nn.Module
     wrapped: nn.Module
@@ -52,10 +54,10 @@ class Training:
         self.wrapped.train()
         for part, (some, wanted) in enumerate(zip(points.chunk(parts), labels.chunk(parts), strict=True)):
             with self.fabric.no_backward_sync(self.wrapped, enabled=part < parts - 1):  # type: ignore[arg-type]
-                logits = self.wrapped(some)
-                loss = smoothed_cross_entropy(logits, wanted, config.smoothing)
+                outputs = self.wrapped(some)
+                loss = self.task.loss(outputs, some, wanted)
                 self.fabric.backward(loss / parts)
-            progress.count(loss.item(), (logits.argmax(1) == wanted).sum().item(), len(wanted))
+            progress.count(loss.item(), self.task.scores(outputs.detach(), some, wanted).sum().item(), len(wanted))
             if not loss.isfinite():
                 raise InputError(f"the loss is {loss} in step {progress.step}, lr {rate:.2g}; a smaller lr or clip may help")
         if config.clip:
@@ -68,39 +70,40 @@ class Training:
 
     def end_epoch(self, epoch: int) -> None:
         """Validate, add a row to the log, keep the weights where they are the best so far."""
-        progress = self.progress
+        progress, metric = self.progress, self.task.metric
         candidate = self.network if self.average is None else self.average
         with self.fabric.autocast():
             recalibrate(candidate, self._recent_points())
-        loss, right, count = self._summed(progress.sums)
-        validation_loss, validation_accuracy = self.validate(candidate)
+        loss, score, count = self._summed(progress.sums)
+        validation_loss, validation_score = self.validate(candidate)
         row = {
             "epoch": epoch,
             "step": progress.step,
             "lr": self.optimizer.param_groups[0]["lr"],
             "train_loss": loss / count,
-            "train_accuracy": right / count,
+            f"train_{metric}": score / count,
             "validation_loss": validation_loss,
-            "validation_accuracy": validation_accuracy,
+            f"validation_{metric}": validation_score,
             "seconds": round(progress.seconds, 1),
         }
-        better = progress.end_epoch(row)
+        better = progress.end_epoch(row, self.task)
         if self.fabric.is_global_zero:
             for name in (BEST, LAST) if better else (LAST,):
                 save_weights(self.config.folder / name, candidate, self.config, self.validation.classes, row)
 
     def validate(self, network: nn.Module) -> tuple[float, float]:
-        """Loss and accuracy on the validation clouds, shared out among the processes."""
+        """Loss and metric on the validation clouds, shared out among the processes."""
         mine = slice(self.fabric.global_rank, None, self.fabric.world_size)
-        labels = self.validation.labels[mine]
-        loss, right = 0.0, 0.0
+        points, labels = self.validation.points[mine], self.validation.labels[mine]
+        loss, score = 0.0, 0.0
         if len(labels):
             with self.fabric.autocast():
-                logits = predict(network, self.validation.points[mine])
-            loss = smoothed_cross_entropy(logits, labels, self.config.smoothing).item() * len(labels)
-            right = (logits.argmax(1) == labels).sum().item()
-        loss, right, count = self._summed([loss, right, len(labels)])
-        return loss / count, right / count
+                outputs = predict(network, points)
+            points = points.to(outputs.dtype)
+            loss = self.task.loss(outputs, points, labels).item() * len(labels)
+            score = self.task.scores(outputs, points, labels).sum().item()
+        loss, score, count = self._summed([loss, score, len(labels)])
+        return loss / count, score / count
 
     def _recent_points(self) -> Iterator[Tensor]:
         """The clouds of the last training batches, as many as the settings ask for."""
@@ -117,7 +120,8 @@ class Training:
         """What the run has reached so far."""
         progress = self.progress
         return {
-            "best_validation_accuracy": progress.best,
+            "task": self.task.name,
+            f"best_validation_{self.task.metric}": progress.best,
             "best_epoch": progress.best_epoch,
             "best": next((row for row in progress.history if row["epoch"] == progress.best_epoch), None),
             "last": progress.history[-1] if progress.history else None,

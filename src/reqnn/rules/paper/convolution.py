@@ -16,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from reqnn.errors import NoRuleError
+from reqnn.nn.quaternion_to_real import to_real
 from reqnn.nn.rows import from_rows
 from reqnn.products import times
 from reqnn.rules.paper.base import paper
@@ -28,7 +29,8 @@ def linear(x: Q, weight: Tensor, bias: Tensor | None = None) -> Any:
     if not isinstance(x, Q) or isinstance(weight, Q):
         raise NoRuleError("quaternion features are used as the weight of a linear map")
     if _stands_at_head(x):
-        return F.linear(x.squared_norm(), weight, bias)
+        real = to_real(x)
+        return F.linear(real, x.context.widen(weight, real.shape[-1]), bias)
     refuse_elsewhere(x, x.rank - 1)
     layout = x.layout_on(-1)
     weight = x.context.fit(weight, 1, layout)

@@ -7,8 +7,8 @@ from torch import Tensor, nn
 
 from reqnn.data.dataset import PointClouds
 from reqnn.errors import InputError
-from reqnn.train.evaluate import accuracy_by_angle, evaluate, measure
-from reqnn.train.predict import predict
+from reqnn.train.evaluation import accuracy_by_angle, evaluate, measure
+from reqnn.train.prediction import predict
 from reqnn.train.run import build_network
 
 

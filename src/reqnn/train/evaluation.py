@@ -13,7 +13,7 @@ from reqnn import data, quaternion
 from reqnn.data.dataset import PointClouds
 from reqnn.data.rotation import turn
 from reqnn.errors import InputError
-from reqnn.train.predict import predict
+from reqnn.train.prediction import predict
 
 
 @dataclass(frozen=True)

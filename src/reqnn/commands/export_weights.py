@@ -1,0 +1,55 @@
+"""`reqnn export-weights`: a run as weights that ship, with a model card."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated
+
+import tyro
+
+from reqnn.commands.base import OK, Command, busy, console
+
+
+@dataclass(kw_only=True)
+class ExportWeights(Command):
+    """Make weights that ship from a run: a safetensors file of at most 12 MB and its model card, as JSON and Markdown.
+
+    The file is tested on the test split of its data set, upright and with each shape turned ten times, and audited layer by
+    layer; the card tells. In the package's own folder, the default, `reqnn.load(NAME)` and `reqnn predict` find it.
+
+    Examples:
+        reqnn export-weights runs/table4/reduced/modelnet40-dgcnn-reqnn dgcnn-modelnet40
+        reqnn export-weights runs/mine my-network --half --out weights
+    """
+
+    source: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="RUN")]
+    """A run's folder, or one of its weights files."""
+
+    name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
+    """What the weights are called: dgcnn-modelnet40."""
+
+    out: Annotated[str | None, tyro.conf.arg(metavar="FOLDER", help_behavior_hint="")] = None
+    """The folder to write to. Default: that of the installed package."""
+
+    half: bool = False
+    """Store the weights in half precision; refused where that costs accuracy."""
+
+    replace: bool = False
+    """Take the place of weights of the same name."""
+
+    copies: int = 10
+    """How often each test shape is turned."""
+
+    def run(self) -> int:
+        """Test, audit, write, show the card."""
+        from reqnn.pretrained import export_weights
+
+        with busy(f"testing and auditing {self.source}"):
+            path = export_weights(
+                self.source, self.name, self.out, half=self.half, replace_existing=self.replace, copies=self.copies
+            )
+        screen = console()
+        screen.print(path.with_suffix(".md").read_text(encoding="utf-8"), highlight=False, markup=False, soft_wrap=True)
+        for suffix in (".safetensors", ".json", ".md"):
+            screen.print(f"wrote {path.with_suffix(suffix)}", highlight=False, soft_wrap=True)
+        return OK

@@ -1,0 +1,87 @@
+"""`reqnn predict`: what meshes and clouds show, in any orientation."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+import tyro
+
+from reqnn.commands.base import NOT_OK, OK, Command, busy, console, write_json
+from reqnn.errors import InputError
+
+DEFAULT = "dgcnn-modelnet40"
+
+
+@dataclass(kw_only=True)
+class Predict(Command):
+    """Classify meshes and clouds, whichever way they are turned: the most probable classes of each file.
+
+    Read are OFF, OBJ, PLY, STL, GLB, XYZ, TXT, PTS, CSV, NPY and NPZ; folders are searched at any depth. A file is sampled the
+    same way in every orientation. A file that cannot be read is reported and the rest goes on; the exit code is then 1.
+
+    Examples:
+        reqnn predict chair.ply
+        reqnn predict scans/ --top 3 --json answers.json
+        reqnn predict digit.xyz --weights runs/digits
+    """
+
+    files: Annotated[
+        tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="FILE [FILE ...]", help_behavior_hint="")
+    ] = ()
+    """Files, and folders of files."""
+
+    weights: Annotated[str, tyro.conf.arg(metavar="NAME|RUN")] = DEFAULT
+    """Weights that ship, by their name, or a run's folder or weights file."""
+
+    top: int = 5
+    """How many classes to show."""
+
+    points: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")] = None
+    """Points to take of each file. Default: as many as the network was trained with."""
+
+    seed: int = 0
+    """Of the choice of points."""
+
+    json: Annotated[str | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
+    """Write the answers as JSON there; "-" for stdout, instead of text."""
+
+    def run(self) -> int:
+        """Load, classify, print."""
+        from reqnn.pretrained import classify, find_files, load
+
+        if not self.files:
+            raise InputError("name at least one file or folder: reqnn predict chair.ply")
+        files = find_files(self.files)
+        with busy(f"loading {self.weights}"):
+            network = load(self.weights)
+        answers = list(_progress(classify(network, files, self.points, self.top, self.seed), len(files)))
+        for answer in answers:
+            if "error" in answer:
+                print(f"error: {answer['error']}", file=sys.stderr)
+        if self.json is not None:
+            write_json({"weights": self.weights, "files": answers}, self.json)
+        if self.json != "-":
+            screen = console()
+            for answer in answers:
+                if "top" in answer:
+                    screen.print(_line(answer), highlight=False, markup=False, soft_wrap=True)
+        return NOT_OK if any("error" in answer for answer in answers) else OK
+
+
+def _line(answer: dict[str, Any]) -> str:
+    shown = ", ".join(f"{one['class']} {100 * one['probability']:.1f} %" for one in answer["top"])
+    return f"{answer['file']}: {shown}"
+
+
+def _progress(answers: Iterable[dict[str, Any]], total: int) -> Iterator[dict[str, Any]]:
+    """The answers, counted by a bar on a terminal's stderr where there are several."""
+    from rich.console import Console
+    from rich.progress import track
+
+    stderr = Console(stderr=True)
+    if total < 2 or not stderr.is_terminal:
+        return iter(answers)
+    return iter(track(answers, "classifying", total=total, console=stderr, transient=True))
