@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from reqnn.errors import NoRuleError
 from reqnn.layout import has_vectors, width
 
 if TYPE_CHECKING:
+    from reqnn.learned import LearnedCall
     from reqnn.plan import Plan
     from reqnn.rules.registry import RuleSet
 
@@ -31,6 +32,7 @@ class Context:
         points: (B, N, 3) coordinates of the input, for the PCA frame.
         names: id(module) → name, for messages.
         plan: the dry run that is under way, which may re-size parameters; None in ordinary use.
+        calls: module, by its identity → how often it has called operations with learned parameters, by their names.
     """
 
     rules: RuleSet
@@ -40,6 +42,7 @@ class Context:
     points: Tensor | None = None
     names: dict[int, str] = field(default_factory=dict)
     plan: Plan | None = None
+    calls: dict[int, dict[str, int]] = field(default_factory=dict)
     _frames: Tensor | None = None
 
     def frames(self) -> Tensor:
@@ -71,6 +74,16 @@ class Context:
                 f"{len(layout)} vectors); revise the model again with an input of this layout"
             )
         return self.plan.resize(weight, dim, layout)
+
+    def widen(self, weight: Tensor, channels: int) -> Tensor:
+        """The weight of a real layer that is given so many numbers: re-sized during the dry run."""
+        return weight if self.plan is None else self.plan.widen_weight(weight, channels)
+
+    def learned(self, name: str, owner: nn.Module | None = None) -> LearnedCall:
+        """The call of an operation with learned parameters that is under way, in `owner` or the innermost module."""
+        from reqnn.learned import learned_call
+
+        return learned_call(self, name, owner)
 
     def drop_bias(self, bias: Tensor | None) -> None:
         """Paper, section 3.3, "Convolution": the bias goes. Raises where one is still there after the dry run."""

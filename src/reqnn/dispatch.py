@@ -129,7 +129,9 @@ def _finish(result: Any, operands: list[QuaternionTensor]) -> None:
             continue
         if out.source is None:
             out.source = operands[0].source
-        if out.channel_axis is None and out.stored_shape == operands[0].stored_shape:
+        if out.channel_axis is None and out.context.plan is not None:
+            out.channel_axis = _channels_after(operands[0], out)
+        elif out.channel_axis is None and out.stored_shape == operands[0].stored_shape:
             out.channel_axis = operands[0].channel_axis
         if out._components is None:  # deferred: nothing to share yet
             continue
@@ -137,6 +139,28 @@ def _finish(result: Any, operands: list[QuaternionTensor]) -> None:
         for operand in operands:
             if operand._components is not None and operand.components.untyped_storage()._cdata == storage:
                 out.share_memory_of(operand)
+
+
+def _channels_after(before: QuaternionTensor, after: QuaternionTensor) -> int | None:
+    """Where the channel axis of a tensor is in what was made of it: in the dry run, where sizes are plain numbers.
+
+    A view tells by its strides; elsewhere the axis stays where it is, or is the only one of its size.
+    """
+    axis, old, new = before.channel_axis, before.components, after.components
+    if axis is None:
+        return None
+    size, alike = old.shape[axis + 1], [d for d in range(after.rank) if new.shape[d + 1] == old.shape[axis + 1]]
+    if old.untyped_storage()._cdata == new.untyped_storage()._cdata and size > 1:
+        slices = range(after.rank) if after.rank == before.rank else alike
+        alike = [d for d in slices if new.stride(d + 1) == old.stride(axis + 1) and new.shape[d + 1] > 1]
+    elif before.rank == after.rank and (axis in alike or all(d == axis for d in _unequal(old, new))):
+        return axis
+    return alike[0] if len(alike) == 1 else None
+
+
+def _unequal(a: torch.Tensor, b: torch.Tensor) -> list[int]:
+    """The logical axes on which two tensors of components have different sizes."""
+    return [d for d in range(a.dim() - 1) if a.shape[d + 1] != b.shape[d + 1]]
 
 
 def _attribute(func: Any, name: str, args: Sequence[Any]) -> Any:

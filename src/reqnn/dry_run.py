@@ -24,8 +24,10 @@ def dry_run(net: RevisedModel, plan: Plan, args: tuple[Any, ...], vector_like: b
     watchers = _watch(net, plan)
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         _until_settled(net, plan, args, lambda output: _settle_outputs(net, plan, output, vector_like))
+        used = set(plan.learned.used)
         if plan.unvisited():
             _dry_run_training(net, plan, args)
+        plan.learned.forget_unused(used | plan.learned.used)
     _fix_heads(net, plan)
     for watcher in watchers:
         watcher.remove()
@@ -50,6 +52,12 @@ def _until_settled(net: RevisedModel, plan: Plan, args: tuple[Any, ...], settle:
         except Restart:
             continue
         except RuntimeError as error:
+            if plan.readings > 1 and not isinstance(error, NoRuleError):
+                raise NoRuleError(
+                    f"a feature gives {plan.readings} numbers where it becomes real, and the code behind that takes fewer "
+                    f"({error}); the option readings=1 of the rule set gives one",
+                    "features read in a frame",
+                ) from error
             if plan.reshaped and not isinstance(error, NoRuleError):
                 raise NoRuleError(
                     f"the parameter {plan.reshaped[-1]} multiplies coordinates and was re-sized, but the code reshapes it "
@@ -107,7 +115,9 @@ def _real_leaf_watcher(plan: Plan, name: str) -> Callable[..., None]:
         plan.visited.add(name)
         if isinstance(module, (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)) and args and type(args[0]) is Tensor:
             axis = -1 if isinstance(module, nn.Linear) else -len(getattr(module, "kernel_size", ())) - 1
-            plan.narrow(module, args[0].shape[axis])
+            plan.match(module, args[0].shape[axis])
+        elif isinstance(module, nn.modules.batchnorm._BatchNorm) and args and type(args[0]) is Tensor and args[0].dim() > 1:
+            plan.match(module, args[0].shape[1])
         seen = any(met.layer == name and met.kind == "quaternion" for met in plan.met_operations)
         if not seen and not list(quaternions(args)):
             plan.met_module(name, module)

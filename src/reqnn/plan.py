@@ -6,6 +6,7 @@ plan through their tensor's `Context`; outside of a dry run there is none, and n
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ from reqnn import layout as lay
 from reqnn.context import RemovedBias
 from reqnn.dispatch import quaternions
 from reqnn.errors import NoRuleError
+from reqnn.learned import LearnedParameters
 from reqnn.nn.activation import turn_into_relu
 from reqnn.nn.batch_norm import turn_into_batch_norm
 from reqnn.rules.point_function import PointFunction
@@ -60,6 +62,8 @@ class Plan:
         self.vector_layers: dict[str, str] = {}
         self.visited: set[str] = set()
         self.reshaped: list[str] = []
+        self.readings = 1  # how many numbers a feature gives where it becomes real
+        self.learned = LearnedParameters(lambda owner, key: self._full_name(owner, key))
         self.index()
 
     def index(self) -> None:
@@ -76,6 +80,7 @@ class Plan:
         self.index()
         self.met_operations.clear()
         self.heads.clear()
+        self.learned.begin()
 
     def unvisited(self) -> list[str]:
         """Leaves with parameters that no pass has reached."""
@@ -178,13 +183,46 @@ class Plan:
                 store.update({name: value for name, held in store.items() if held is old})
         self._owners[id(value)] = (value, module, key)
 
-    def narrow(self, module: nn.Module, channels: int) -> None:
-        """Make a layer of the real part as narrow as what arrives: a vector gives one number there, not three."""
+    def match(self, module: nn.Module, channels: int) -> None:
+        """Make a layer of the real part as wide as what arrives.
+
+        A vector gives one number there, not three; a feature gives one, or several where it is read in a frame.
+        """
+        if isinstance(module, _BatchNorm):
+            if self.readings > 1 and channels > module.num_features:
+                self._widen_batch_norm(module, channels)
+            return
         weight = module._parameters.get("weight")
         if weight is not None and channels < weight.shape[1]:
-            new = nn.Parameter(weight.detach()[:, :channels].clone(), requires_grad=weight.requires_grad)
-            self.replace(module, "weight", new)
-            setattr(module, "in_features" if isinstance(module, nn.Linear) else "in_channels", channels)
+            self._set_width(module, weight.detach()[:, :channels].clone())
+        elif weight is not None and channels > getattr(module, "in_features", 0) + getattr(module, "in_channels", 0):
+            self.widen_weight(weight, channels)
+
+    def widen_weight(self, weight: Tensor, channels: int) -> Tensor:
+        """Make a linear layer of the real part take more numbers; those of one feature share what was its weight."""
+        found, width = self.owner(weight), weight.shape[1]
+        if self.readings == 1 or channels <= width:
+            return weight  # not our doing: torch says what does not fit
+        if found is None or getattr(found[0], "groups", 1) > 1:
+            raise NoRuleError(f"a real layer with a weight of shape {tuple(weight.shape)} is given {channels} numbers")
+        repeats = [1, -(-channels // width), *[1] * (weight.dim() - 2)]
+        return self._set_width(found[0], (weight.detach() * (width / channels)).repeat(repeats)[:, :channels].clone(), found[1])
+
+    def _set_width(self, module: nn.Module, weight: Tensor, key: str = "weight") -> Tensor:
+        new = nn.Parameter(weight, requires_grad=module._parameters[key].requires_grad)  # type: ignore[union-attr]
+        self.replace(module, key, new)
+        for width in ("in_channels", "in_features"):
+            if hasattr(module, width):
+                setattr(module, width, weight.shape[1])
+        return new
+
+    def _widen_batch_norm(self, module: _BatchNorm, channels: int) -> None:
+        for key in ("weight", "bias", "running_mean", "running_var"):
+            old = getattr(module, key, None)
+            if old is not None:
+                wide = old.detach().repeat(-(-channels // old.shape[0]))[:channels].clone()
+                self.replace(module, key, nn.Parameter(wide) if isinstance(old, nn.Parameter) else wide)
+        module.num_features = channels
 
     def drop(self, bias: Tensor) -> bool:
         """Remove a bias parameter; False where the tensor is none."""
@@ -201,12 +239,17 @@ class Plan:
             module.register_buffer(key, zeros, persistent=False)
         return True
 
-    def to_batch_norm(self, buffer: Tensor | None, channels: int) -> None:
-        """Swap the batch-norm module that is being called."""
+    def to_batch_norm(
+        self, buffer: Tensor | None, channels: int, turn: Callable[[Any, int], None] = turn_into_batch_norm
+    ) -> bool:
+        """Swap the batch-norm module that is being called; False where none is."""
         found = self.owner(buffer)
-        if found is not None and isinstance(found[0], _BatchNorm):
-            turn_into_batch_norm(found[0], channels)
-            self.index()
+        if found is None or not isinstance(found[0], _BatchNorm):
+            return False
+        turn(found[0], channels)
+        self.index()
+        self.visited |= {self.names[id(part)] for part in found[0].modules()}
+        return True
 
     def to_relu(self, weight: Tensor) -> None:
         """Swap the PReLU module that is being called."""

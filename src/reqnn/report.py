@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -20,6 +21,7 @@ class RevisionReport:
         to_real: the layers before which Quaternion2Real stands.
         resized: parameter → its shapes before and after.
         dropped: biases and slopes that went.
+        learned: parameters that the rules brought along → their shapes.
         replaced: functions of the model's own code that ours stand in for.
         kept: functions that were recognised, but whose arguments or results did not fit.
         copied: parameters that have the original's values (`init="copy"`).
@@ -32,6 +34,7 @@ class RevisionReport:
     to_real: list[str] = field(default_factory=list)
     resized: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = field(default_factory=dict)
     dropped: list[str] = field(default_factory=list)
+    learned: dict[str, tuple[int, ...]] = field(default_factory=dict)
     replaced: list[str] = field(default_factory=list)
     kept: list[str] = field(default_factory=list)
     copied: list[str] = field(default_factory=list)
@@ -64,6 +67,9 @@ class RevisionReport:
         if self.extensions:
             lines.append("* a rule beyond the paper")
         lines.append(f"parameters: {self.parameters_before:,} → {self.parameters_after:,}")
+        if self.learned:
+            numbers = sum(math.prod(shape) for shape in self.learned.values())
+            lines.append(f"learned by the rules themselves: {len(self.learned)} parameters, {numbers:,} numbers of these")
         lines.append(f"Quaternion2Real before: {', '.join(self.to_real) or '(nowhere: all features are quaternions)'}")
         for title, names in (("replaced", self.replaced), ("left as they are", self.kept)):
             if names:

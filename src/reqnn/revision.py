@@ -102,6 +102,7 @@ def revise(
 
     _restore_modes(net, model)
     copied = _initialise(twin, model, init)
+    plan.learned.initialise()
     net.report = _report(model, net, plan, workspace)
     net.report.to_real = list(dict.fromkeys([*to_real_names, *plan.heads, *found]))
     net.report.copied, net.report.notes = copied, _notes(plan, found)
@@ -126,6 +127,7 @@ def _report(model: nn.Module, net: RevisedModel, plan: Plan, workspace: Workspac
         parameters_after=_count(net),
         resized=plan.resized,
         dropped=plan.dropped,
+        learned=plan.learned.shapes(),
         replaced=list(dict.fromkeys(f.__name__ for f in functions if f.ours or f.replacement is not None)),
         kept=list(dict.fromkeys(f.__name__ for f in functions if f.ours is False)),
     )

@@ -41,11 +41,13 @@ class QuaternionTensor(torch.Tensor):
         source: in a dry run, the layer with weights that made it.
         channel_axis: the axis that the last linear map mixed, where it is still known.
         deferred: what is still to be done to get its components, where a batch-norm has left that to the next layer.
+        unscaled: the components before a batch-norm gave each element another length, where it was the last operation.
         waiting: tensors whose deferred components are computed from the ones here.
     """
 
     _components: Tensor | None
     deferred: Deferred | None
+    unscaled: Tensor | None
     waiting: weakref.WeakValueDictionary[int, QuaternionTensor]
     axis: int | None
     vectors: str
@@ -74,7 +76,7 @@ class QuaternionTensor(torch.Tensor):
         self: QuaternionTensor = torch.Tensor._make_wrapper_subclass(
             cls, shape, dtype=components.dtype, device=components.device, requires_grad=False
         )
-        self._components, self.deferred, self.axis, self.vectors = components, None, axis, layout
+        self._components, self.deferred, self.unscaled, self.axis, self.vectors = components, None, None, axis, layout
         self.waiting = weakref.WeakValueDictionary()
         if context is None:
             from reqnn.context import default_context
@@ -215,9 +217,11 @@ class QuaternionTensor(torch.Tensor):
             return self
         if other.user_shape != self.user_shape:
             raise RuntimeError(f"output with shape {list(self.user_shape)} doesn't match {list(other.user_shape)}")
+        self.unscaled = None
         views = [alias for alias in self._aliases.values() if alias is not self]
         if views and linear and self.stored_shape == other.stored_shape:
             for alias in self._aliases.values():
+                alias.unscaled = None
                 for tensor in list(alias.waiting.values()):
                     assert tensor.components is not None  # computed now, from the numbers as they still are
             self.components.copy_(other.components)

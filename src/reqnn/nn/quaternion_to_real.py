@@ -21,16 +21,26 @@ class Quaternion2Real(nn.Module):
         return x.squared_norm()
 
 
+def to_real(x: QuaternionTensor, owner: nn.Module | None = None) -> Tensor:
+    """Real features as the rule set makes them: by its rule "quaternion_to_real", or squared norms where it has none.
+
+    `owner` is the module before which this happens; it holds what such a rule learns.
+    """
+    rule = x.context.rules.find("quaternion_to_real")
+    real: Tensor = x.squared_norm() if rule is None else rule.apply(x, owner)
+    return real
+
+
 def quaternion_to_real_hook(module: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
     """A forward pre-hook that puts Quaternion2Real before a module."""
-    return tuple(map(_to_real, args)), {key: _to_real(value) for key, value in kwargs.items()}
+    return tuple(_all_to_real(value, module) for value in args), {k: _all_to_real(v, module) for k, v in kwargs.items()}
 
 
-def _to_real(value: Any) -> Any:
+def _all_to_real(value: Any, module: nn.Module) -> Any:
     if isinstance(value, QuaternionTensor):
         if value.context.plan is not None:
             value.context.plan.met_real()
-        return value.squared_norm()
+        return to_real(value, module)
     if isinstance(value, (tuple, list)) and not hasattr(value, "_fields"):
-        return type(value)(map(_to_real, value))
+        return type(value)(_all_to_real(item, module) for item in value)
     return value

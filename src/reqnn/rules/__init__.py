@@ -12,8 +12,9 @@ __all__ = ["TABLE1", "Rule", "RuleSet", "get_rules", "module_rule", "rule"]
 
 def _sets() -> dict[str, RuleSet]:
     from reqnn.rules.paper import paper
+    from reqnn.rules.vector_neurons import vector_neurons
 
-    return {"paper": paper}
+    return {"paper": paper, "vector-neurons": vector_neurons}
 
 
 def get_rules(rules: str | RuleSet) -> RuleSet:

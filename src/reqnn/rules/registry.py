@@ -103,6 +103,10 @@ class RuleSet:
                 return self.modules[original]
         return None if self.parent is None else self.parent.find_module(kind)
 
+    def agrees_with(self, other: RuleSet, *names: str) -> bool:
+        """Whether both have the very same rules for these functions, so that a block that stands for them serves in both."""
+        return all(self.find(name) is other.find(name) for name in names)
+
     def option(self, name: str) -> Any:
         """A constant of the set."""
         if name in self.options or self.parent is None:

@@ -1,0 +1,133 @@
+"""Batch-norm on norms (Deng et al., section 3.4): v · BN(‖v‖)/‖v‖, with the ordinary batch-norm of the C norms.
+
+A direction that rounding alone decides must not be blown up: v/‖v‖ is v·‖v‖/(‖v‖² + FADE) here, 1 % off where ‖v‖ = 1. Zero
+stays zero, with a finite gradient, and the rounding of short vectors does not grow from layer to layer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+from torch.nn.modules.batchnorm import _BatchNorm
+
+from reqnn.errors import NoRuleError
+from reqnn.rules.paper.convolution import refuse_elsewhere
+from reqnn.rules.vector_neurons.base import vector_neurons, vectors_of
+from reqnn.tensor import QuaternionTensor as Q
+from reqnn.tensor import safe_sqrt
+
+FADE = 1e-2  # a squared length: below it a vector's direction fades
+
+
+def normalize_norms(x: Q, normalize: Callable[[Tensor], Tensor]) -> Q:
+    """v·BN(‖v‖)/‖v‖.
+
+    Shapes: x (B, C) or (B, C, *); `normalize` is the batch-norm of real features of that shape
+    """
+    vectors = vectors_of(x)
+    square = (vectors.float() if vectors.dtype in (torch.bfloat16, torch.float16) else vectors).square().sum(0)
+    norm = safe_sqrt(square)
+    out = x.same(vectors * (normalize(norm) * (norm / (square + FADE))).to(vectors.dtype))
+    out.channel_axis, out.unscaled = 1, vectors
+    return out
+
+
+class NormStatistics(_BatchNorm):
+    """The ordinary batch-norm of norms, of any rank. Shapes: (B, C) or (B, C, *) → the same."""
+
+    def _check_input_dim(self, input: Tensor) -> None:
+        if input.dim() < 2:
+            raise ValueError(f"expected 2D or more, got {input.dim()}D")
+
+    @property
+    def uses_batch(self) -> bool:
+        """Whether it normalises by the statistics of the batch, not by running ones."""
+        return self.training or self.running_mean is None
+
+    def affine_of_sums(self, sums: Tensor, count: int) -> tuple[Tensor, Tensor]:
+        """BN(n) = scale·n + shift for a batch whose Σn and Σn² (2, C) over `count` places a fused block has measured.
+
+        They go into the running statistics as well. Shapes: (C,) float64 each
+        """
+        mean, square = sums / count
+        variance = (square - mean.square()).clamp(min=0)
+        if self.training and self.running_mean is not None and self.running_var is not None:
+            assert self.num_batches_tracked is not None
+            self.num_batches_tracked.add_(1)
+            momentum = 1 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
+            with torch.no_grad():
+                unbiased = variance * (count / max(count - 1, 1))
+                self.running_mean.lerp_(mean.to(self.running_mean.dtype), momentum)
+                self.running_var.lerp_(unbiased.to(self.running_var.dtype), momentum)
+        return self._affine(mean, variance)
+
+    def affine_of_running(self) -> tuple[Tensor, Tensor]:
+        """The same by the running statistics."""
+        assert self.running_mean is not None
+        assert self.running_var is not None
+        return self._affine(self.running_mean.double(), self.running_var.double())
+
+    def _affine(self, mean: Tensor, variance: Tensor) -> tuple[Tensor, Tensor]:
+        scale = (variance + self.eps).rsqrt()
+        scale = scale if self.weight is None else scale * self.weight
+        return scale, -mean * scale if self.bias is None else self.bias - mean * scale
+
+
+class NormBatchNorm(nn.Module):
+    """v·BN(‖v‖)/‖v‖, with gamma, beta and running statistics of the norms.
+
+    Shapes:
+        input: quaternions (B, C) or (B, C, *); output: the same
+
+    Attributes:
+        norms: the ordinary batch-norm; what trains, synchronises or calibrates batch-norms finds it here.
+    """
+
+    def __init__(self, norms: NormStatistics) -> None:
+        super().__init__()
+        self.norms = norms
+
+    def forward(self, x: Q) -> Q:
+        """Give each vector the normalised length."""
+        if not isinstance(x, Q):
+            raise NoRuleError("a batch-norm on norms is given real features: the layer is used in both parts of the network")
+        if x.context.plan is not None:
+            x.context.plan.met("Batch-normalization", "batch_norm", "quaternion")
+        return normalize_norms(x, self.norms)
+
+
+def turn_into_norm_batch_norm(module: Any, channels: int) -> None:
+    """Make one of torch's batch-norm modules a `NormBatchNorm`, in place, so that its name and users stay."""
+    reference = next((t for t in (*module.parameters(), *module.buffers()) if t.is_floating_point()), torch.empty(0))
+    norms = NormStatistics(channels, module.eps, module.momentum, module.affine, module.track_running_stats).to(reference)
+    if module.affine and module.weight.shape == norms.weight.shape:
+        norms.weight, norms.bias = module.weight, module.bias
+    fresh = NormBatchNorm(norms).train(module.training)
+    hooks = {name: value for name, value in module.__dict__.items() if "hooks" in name}
+    module.__class__ = NormBatchNorm
+    module.__dict__ = {**fresh.__dict__, **hooks}
+
+
+@vector_neurons.rule("batch_norm", row="Batch-normalization")
+def batch_norm(
+    x: Q,
+    running_mean: Tensor | None = None,
+    running_var: Tensor | None = None,
+    weight: Tensor | None = None,
+    bias: Tensor | None = None,
+    training: bool = False,
+    momentum: float = 0.1,
+    eps: float = 1e-5,
+    *unused: Any,
+) -> Q:
+    """The functional form; modules are swapped for `NormBatchNorm` in the dry run."""
+    refuse_elsewhere(x, 1)
+    plan = x.context.plan
+    held = running_var if running_var is not None else weight
+    if plan is not None and plan.to_batch_norm(held, x.components.shape[2], turn_into_norm_batch_norm):
+        return x
+    return normalize_norms(x, lambda norm: F.batch_norm(norm, running_mean, running_var, weight, bias, training, momentum, eps))

@@ -1,0 +1,99 @@
+"""The leaky ReLU along a learned direction (Deng et al., section 3.2, equations 4 to 6).
+
+    k = U·v,    v′ = α·v + (1 − α)·(v  if ⟨v, k⟩ ≥ 0,  else  v − ⟨v, k⟩/‖k‖² · k)
+
+What points against its direction k loses that part. U is learned, so k turns with v. Behind a batch-norm k is the linear map of
+what the batch-norm was given: as in the publication, direction and feature are both linear in the input of the layer.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from torch import Tensor
+
+from reqnn.errors import NoRuleError
+from reqnn.rules.paper.convolution import pointwise
+from reqnn.rules.vector_neurons.base import channel_axis, choice, uniform, vector_neurons, vectors_of
+from reqnn.tensor import QuaternionTensor as Q
+
+EPS = 1e-4  # of ‖k‖²: a direction that vanishes takes nothing away, and rounding in it is not blown up
+
+
+def cut(v: Tensor, k: Tensor, slope: float | Tensor) -> Tensor:
+    """v − (1 − α)·min{⟨v, k⟩, 0}/‖k‖² · k, the two cases in one line.
+
+    Shapes: v (3, *), k (3, *) of the same shape or 1 on the channel axis → (3, *)
+    """
+    against = (v * k).sum(0).clamp(max=0)
+    return v - ((1 - slope) * against / (k.square().sum(0) + EPS)) * k
+
+
+def directional_relu(x: Q, slope: float | Tensor) -> Q:
+    """The rule, with the direction of this call."""
+    vectors = vectors_of(x)
+    learned = x.context.learned("relu")
+    axis: int = learned.constant("axis", lambda: channel_axis(x))
+    channels = vectors.shape[axis + 1]
+    width = channels if choice(x, "direction", "channel", "shared") == "channel" else 1
+    direction = learned.parameter("direction", (width, channels), vectors, uniform)
+    if isinstance(slope, Tensor) and slope.numel() > 1:
+        slope = slope.reshape(-1, *[1] * (x.rank - 1 - axis))
+    source = vectors if x.unscaled is None else x.unscaled
+    out = x.same(cut(vectors, pointwise(source, direction, axis), slope))
+    out.channel_axis = axis
+    return out
+
+
+def slope_of(x: Q, original: float) -> float:
+    """α: the option of the set, or that of the original."""
+    given = x.context.rules.option("slope")
+    return original if given is None else float(given)
+
+
+@vector_neurons.rule("relu", row="ReLU")
+def relu(x: Q) -> Q:
+    """α = 0."""
+    return directional_relu(x, slope_of(x, 0.0))
+
+
+@vector_neurons.rule("leaky_relu", row="ReLU")
+def leaky_relu(x: Q, negative_slope: float = 0.01) -> Q:
+    """α is the slope of the original."""
+    return directional_relu(x, slope_of(x, negative_slope))
+
+
+@vector_neurons.rule("prelu", row="ReLU", extension=True)
+def prelu(x: Q, weight: Tensor) -> Q:
+    """α is learned, one or one a channel, as in the original."""
+    return directional_relu(x, weight)
+
+
+@vector_neurons.rule("rrelu", row="ReLU", extension=True)
+def rrelu(x: Q, lower: float = 1 / 8, upper: float = 1 / 3, *args: Any, **named: Any) -> Q:
+    """α is the mean of the random slopes."""
+    return directional_relu(x, slope_of(x, (lower + upper) / 2))
+
+
+@vector_neurons.rule(
+    "elu", "gelu", "silu", "selu", "celu", "mish", "hardswish", "softplus", "relu6", row="ReLU", extension=True
+)
+def smooth_relu(x: Q, *args: Any, **named: Any) -> Q:
+    """The same rule in place of the smooth relatives."""
+    return relu(x)
+
+
+@vector_neurons.rule("hardtanh", row="ReLU", extension=True)
+def hardtanh(x: Q, min_val: float = -1.0, max_val: float = 1.0, **named: Any) -> Q:
+    """``nn.ReLU6`` calls ``hardtanh(0, 6)``; other bounds make a gate."""
+    if min_val != 0:
+        raise NoRuleError("a gate must come from invariants (inner products, norms), not from quaternions themselves")
+    return relu(x)
+
+
+@vector_neurons.rule("clamp", "clamp_min", row="ReLU")
+def clamp(x: Q, min: Any = None, max: Any = None) -> Q:
+    """``clamp(min=0)`` is a ReLU; other bounds cut single coordinates."""
+    if max is not None or isinstance(min, Tensor) or min != 0:
+        raise NoRuleError("clamping cuts single coordinates; only clamp(min=0), a ReLU, has a rule")
+    return relu(x)
