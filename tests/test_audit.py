@@ -19,6 +19,7 @@ from surfaces import points_in_balls, surfaces
 QUICK = {"rotations": 3, "permutations": 2}
 RADIUS, NSAMPLE = (0.5, 0.8), (8, 8)
 OPTIONS = {
+    "autoencoder": {"num_points": 192, "latent": 8, "encoder_options": {"k": 8, "extra_conv": False}},
     "dgcnn": {"k": 8},
     "pointconv": {"npoint": (48, 16), "nsample": NSAMPLE},
     "pointnet2": {"npoint": (48, 16), "radius": RADIUS, "nsample": NSAMPLE},

@@ -13,30 +13,39 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 _HOMES = {
+    "Alignment": "reqnn.alignment",
     "InputError": "reqnn.errors",
     "NoRuleError": "reqnn.errors",
     "QuaternionTensor": "reqnn.tensor",
     "RevisedModel": "reqnn.module",
+    "align": "reqnn.alignment",
     "audit": "reqnn.auditing",
     "create_model": "reqnn.models",
     "get_rules": "reqnn.rules",
     "list_models": "reqnn.models",
+    "list_weights": "reqnn.pretrained",
+    "load": "reqnn.pretrained",
     "module_rule": "reqnn.rules",
     "revise": "reqnn.revision",
+    "rotate_features": "reqnn.features",
     "rule": "reqnn.rules",
 }
 _NAMESPACES = ("data", "models", "nn", "paper", "points", "quaternion", "rules", "train")
 
 __all__ = [
+    "Alignment",
     "InputError",
     "NoRuleError",
     "QuaternionTensor",
     "RevisedModel",
+    "align",
     "audit",
     "create_model",
     "data",
     "get_rules",
     "list_models",
+    "list_weights",
+    "load",
     "models",
     "module_rule",
     "nn",
@@ -44,6 +53,7 @@ __all__ = [
     "points",
     "quaternion",
     "revise",
+    "rotate_features",
     "rule",
     "rules",
     "train",
@@ -51,10 +61,13 @@ __all__ = [
 
 if TYPE_CHECKING:
     from reqnn import data, models, nn, paper, points, quaternion, rules, train
+    from reqnn.alignment import Alignment, align
     from reqnn.auditing import audit
     from reqnn.errors import InputError, NoRuleError
+    from reqnn.features import rotate_features
     from reqnn.models import create_model, list_models
     from reqnn.module import RevisedModel
+    from reqnn.pretrained import list_weights, load
     from reqnn.revision import revise
     from reqnn.rules import get_rules, module_rule, rule
     from reqnn.tensor import QuaternionTensor

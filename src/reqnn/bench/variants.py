@@ -16,7 +16,7 @@ from reqnn.models.dgcnn import DGCNN
 from reqnn.models.factorised import factorise
 from reqnn.models.registry import create_model
 from reqnn.rules import get_rules
-from reqnn.train.recalibrate import recalibrate
+from reqnn.train.calibration import recalibrate
 
 ORIGINAL, FACTORISED, PLAIN, FUSED = "original", "factorised original", "REQNN plain", "REQNN fused"
 MEANING = {

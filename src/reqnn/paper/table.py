@@ -66,7 +66,8 @@ class Table:
             if cell.differs
         ]
 
-    def _footer(self) -> list[str]:
+    def footer(self) -> list[str]:
+        """How many values are as the paper prints them, and the notes."""
         compared = sum(cell.printed is not None for row in self.rows for cell in row)
         if not compared:
             return self.notes
@@ -89,14 +90,14 @@ class Table:
             shown.add_row(*(Text(str(cell), style="bold red" if cell.differs else "") for cell in row))
         console = console or Console()
         console.print(shown)
-        for line in self._footer():
+        for line in self.footer():
             console.print(line, highlight=False, markup=False)
 
     def to_markdown(self) -> str:
         """The table as GitHub Markdown; differing values are bold."""
         lines = [f"# {self.title}", "", _line(self.columns), _line(["---", *["---:"] * (len(self.columns) - 1)])]
         lines += [_line([f"**{cell}**" if cell.differs else str(cell) for cell in row]) for row in self.rows]
-        lines += ["", *(f"- {note}" for note in self._footer())]
+        lines += ["", *(f"- {note}" for note in self.footer())]
         made = provenance()
         stamp = [f"reqnn {made['versions']['reqnn']}", f"torch {made['versions'].get('torch', '?')}"]
         stamp += [f"{key} {value}" for key, value in self.settings.items()]

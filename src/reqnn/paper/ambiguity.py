@@ -1,0 +1,123 @@
+"""Why an equivariant network may still change an answer: ties between neighbours, and the rounding of float32.
+
+Where the k-th and the next neighbour of a point are equally far, a rule has to choose. It chooses by invariants of the points
+(`reqnn.points.ties`); where these are equal, too, as in a symmetric shape, the neighbourhood is *ambiguous*.
+"""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from reqnn.data.rotated_test_set import RotatedTestSet
+from reqnn.data.rotation import turn
+from reqnn.points import count_ties, frame_ambiguity
+from reqnn.points.knn import nearest
+from reqnn.points.ties import tie_tolerance
+from reqnn.train.config import TrainConfig
+from reqnn.train.prediction import predict
+
+LOOKED_AT = 1000  # test shapes whose neighbourhoods are counted: all of 3D MNIST's
+_BLOCK = 2**24  # distances at a time
+
+_NEIGHBOURS = {"dgcnn": ("k", 20), "pointnet2": ("nsample", 32), "pointconv": ("nsample", 32)}
+"""Network → the option with the neighbours of its first layer, and what it is where it is not given."""
+
+
+def neighbours(config: TrainConfig) -> int:
+    """How many neighbours the first layer of a network takes for each point."""
+    option, published = _NEIGHBOURS[config.model]
+    given = config.options.get(option, published)
+    return int(given[0] if isinstance(given, (list, tuple)) else given)
+
+
+def neighbourhood_ties(points: Tensor, k: int) -> tuple[Tensor, Tensor]:
+    """Of each cloud the number of points whose k-th neighbour is tied with the next one, and of those left ambiguous.
+
+    Shapes: points (S, N, 3) -> (S,) int64, (S,) int64
+    """
+    size = points.shape[1]
+    if k >= size:
+        return torch.zeros(2, len(points), dtype=torch.int64).unbind()  # type: ignore[return-value]
+    tied, ambiguous = [], []
+    for part in points.split(max(1, _BLOCK // size**2)):
+        distance = nearest(part, part, k + 1)[1].sort(-1).values
+        at_the_end = distance[..., k] - distance[..., k - 1] <= tie_tolerance(part)[:, None]
+        tied.append(at_the_end.sum(1))
+        ambiguous.append(count_ties(part, part, k))
+    return torch.cat(tied), torch.cat(ambiguous)
+
+
+def count_ambiguity(points: Tensor, config: TrainConfig) -> dict[str, Any]:
+    """Ties in the input of a network's first layer, over the first `LOOKED_AT` test clouds (S, N, 3); ready for JSON."""
+    some, k = points[:LOOKED_AT], neighbours(config)
+    tied, ambiguous = neighbourhood_ties(some, k)
+    found: dict[str, Any] = {
+        "neighbours": k,
+        "shapes": len(some),
+        "neighbourhoods": some.shape[0] * some.shape[1],
+        "tied": int(tied.sum()),
+        "ambiguous": int(ambiguous.sum()),
+        "shapes_with_ambiguous": int((ambiguous > 0).sum()),
+    }
+    if config.model == "pointconv":
+        found["ambiguous_frames"] = int(frame_ambiguity(some).sum())
+    return found
+
+
+def explain_changes(
+    model: nn.Module, config: TrainConfig, turned: RotatedTestSet, logits: Tensor, changed: list[int]
+) -> list[dict[str, Any]]:
+    """Every shape whose answer changes over its rotations, and why: the same in float64 tells rounding from all else.
+
+    `margin` is the smallest lead of the best logit over the second; `logit_change` the largest change of a logit. Both are
+    given again as they are in float64, where the same clouds are turned and answered without rounding to float32.
+
+    Shapes: logits (shapes, copies, classes)
+    """
+    classes, points = turned.clouds.classes, turned.clouds.points
+    precise = copy.deepcopy(model).cpu().double() if changed else model
+    found = []
+    for shape in changed:
+        cloud = points[shape].double()
+        exact = predict(precise, turn(cloud.expand(turned.copies, -1, -1), turned.matrices[shape]), batch=turned.copies)
+        tied, ambiguous = neighbourhood_ties(points[shape : shape + 1], neighbours(config))
+        record = {
+            "shape": shape,
+            "class": classes[int(turned.clouds.labels[shape])],
+            "answers": _answers(logits[shape], classes),
+            "margin": _margin(logits[shape]),
+            "logit_change": _change(logits[shape]),
+            "answers_float64": _answers(exact, classes),
+            "margin_float64": _margin(exact),
+            "logit_change_float64": _change(exact),
+            "tied": int(tied),
+            "ambiguous": int(ambiguous),
+        }
+        found.append({**record, "cause": _cause(record)})
+    return found
+
+
+def _cause(record: dict[str, Any]) -> str:
+    if len(record["answers_float64"]) == 1 and record["logit_change_float64"] < record["margin_float64"]:
+        return "rounding"
+    return "ambiguous neighbourhoods" if record["ambiguous"] else "unexplained"
+
+
+def _answers(logits: Tensor, classes: tuple[str, ...]) -> dict[str, int]:
+    """How often each class is the answer, the most frequent first: (copies, classes)."""
+    counts = torch.bincount(logits.argmax(-1), minlength=len(classes))
+    order = counts.argsort(descending=True, stable=True).tolist()
+    return {classes[i]: int(counts[i]) for i in order if counts[i]}
+
+
+def _margin(logits: Tensor) -> float:
+    best = logits.topk(2, dim=-1).values
+    return (best[:, 0] - best[:, 1]).min().item()
+
+
+def _change(logits: Tensor) -> float:
+    return (logits.amax(0) - logits.amin(0)).max().item()

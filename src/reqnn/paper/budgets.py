@@ -1,0 +1,177 @@
+"""What Table 4 may cost: budgets as data, from a smoke test to the paper's own settings."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from inspect import signature
+from typing import Any
+
+from reqnn.errors import InputError
+from reqnn.paper.experiments import TRAINING_SETTINGS, Experiment
+from reqnn.train.config import FREE, TrainConfig
+from reqnn.train.presets import preset
+
+Settings = Mapping[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """Settings of all cells of Table 4. What a budget does not name is as in the paper (preset `paper`).
+
+    The special goes before the general: a cell before its network, its network before `settings`; `options` and
+    `rule_options` are joined key by key. A setting belongs to all three trainings of a row unless a cell's full key says
+    otherwise; the table's caption lists such exceptions.
+
+    Attributes:
+        name: the folder of its results.
+        summary: what it is for.
+        settings: fields of `TrainConfig` for all cells.
+        networks: network → further fields.
+        cells: the beginning of a cell's key (`modelnet40`, `modelnet40/dgcnn`, `modelnet40/dgcnn/reqnn`) → further fields.
+        copies: how often each test shape is turned.
+        test_shapes: how many test shapes, drawn once for all; None for all of them.
+    """
+
+    name: str
+    summary: str
+    settings: Settings = field(default_factory=dict)
+    networks: Mapping[str, Settings] = field(default_factory=dict)
+    cells: Mapping[str, Settings] = field(default_factory=dict)
+    copies: int = 10
+    test_shapes: int | None = None
+
+
+_SMALL = {
+    "optimizer": "adamw",
+    "schedule": "onecycle",
+    "lr": 3e-3,
+    "min_lr": 0.0,
+    "weight_decay": 0.01,
+    "clip": 5.0,
+    "scale": 0.2,
+    "jitter": 0.01,
+    "recalibrate": 8,
+}
+"""What trains a small network in few epochs; the same for original and REQNN."""
+
+_COARSE = {
+    "pointnet2": {"options": {"npoint": [128, 32], "radius": [0.3, 0.6], "nsample": [16, 16]}},
+    "pointconv": {"options": {"npoint": [128, 32], "nsample": [16, 16], "bandwidth": [0.15, 0.3, 0.6]}},
+}
+"""Groupings for a quarter of the points: fewer centres, wider balls."""
+
+FULL = Budget(name="full", summary="the paper's settings: 1024 points, 400 epochs; for GPUs")
+
+REDUCED = Budget(
+    name="reduced",
+    summary="all training and test shapes, 256 points, half the width, fewer epochs: about ten hours on two cores in all",
+    settings={**_SMALL, "points": 256, "sampled_from": 1024, "epochs": 20, "options": {"width": 0.5}},
+    networks={"dgcnn": {"options": {"k": 16}}, **_COARSE},
+    cells={
+        "modelnet40/dgcnn": {"epochs": 40},  # seconds an epoch on two cores: REQNN 190, original 110
+        "modelnet40/pointnet2": {"epochs": 20},  # 83, 59
+        "modelnet40/pointconv": {"epochs": 15},  # 186, 95
+        "3d-mnist/dgcnn": {"epochs": 15},  # half of these: half as many shapes
+        "3d-mnist/pointnet2": {"epochs": 20},
+        "3d-mnist/pointconv": {"epochs": 15},
+    },
+)
+
+QUICK = Budget(
+    name="quick",
+    summary="a smoke test in minutes: 1,024 training shapes, 200 test shapes, 128 points, an eighth of the width, 2 epochs",
+    settings={**_SMALL, "points": 128, "epochs": 2, "limit": 1024, "options": {"width": 0.125}},
+    networks={
+        "dgcnn": {"options": {"k": 8}},
+        "pointnet2": {"options": {"npoint": [64, 16], "radius": [0.4, 0.8], "nsample": [8, 8]}},
+        "pointconv": {"options": {"npoint": [64, 16], "nsample": [8, 8]}},
+    },
+    test_shapes=200,
+)
+
+BUDGETS: dict[str, Budget] = {budget.name: budget for budget in (QUICK, REDUCED, FULL)}
+"""From the smallest to the largest."""
+
+
+def get_budget(name: str) -> Budget:
+    """A budget by its name."""
+    if name not in BUDGETS:
+        raise InputError(f"no budget is named {name!r}; there are {', '.join(BUDGETS)}")
+    return BUDGETS[name]
+
+
+def config_of(experiment: Experiment, budget: Budget, out: str | None = None) -> TrainConfig:
+    """The settings of a cell within a budget; its run is written to `out`."""
+    layers = [budget.settings, budget.networks.get(experiment.network, {})]
+    parts = experiment.key.split("/")
+    layers += [budget.cells.get("/".join(parts[:depth]), {}) for depth in (1, 2, 3)]
+    values: dict[str, Any] = {}
+    for layer in layers:
+        for name, value in layer.items():
+            joined = name in ("options", "rule_options")
+            values[name] = {**values.get(name, {}), **value} if joined else value
+    values |= TRAINING_SETTINGS[experiment.training]
+    return preset("paper", experiment.network, **values, data=experiment.data, out=out)
+
+
+def differing(config: TrainConfig, other: TrainConfig) -> dict[str, tuple[Any, Any]]:
+    """The settings that decide the weights and differ, options one by one: name → (of the first, of the second)."""
+    found: dict[str, tuple[Any, Any]] = {}
+    for item in fields(TrainConfig):
+        if item.name in FREE or item.name == "threads":
+            continue
+        one, two = getattr(config, item.name), getattr(other, item.name)
+        if isinstance(one, dict) and isinstance(two, dict):
+            keys = [*one, *(key for key in two if key not in one)]
+            found |= {key: (one.get(key), two.get(key)) for key in keys if _plain(one.get(key)) != _plain(two.get(key))}
+        elif one != two:
+            found[item.name] = one, two
+    return found
+
+
+def reductions(budget: Budget, chosen: list[Experiment]) -> list[str]:
+    """What a budget changes against the paper's settings: sentences for a caption."""
+    changes = {one: _changes(one, budget) for one in chosen}
+    common = [text for text in changes[chosen[0]] if all(text in texts for texts in changes.values())]
+    groups: dict[str, list[str]] = {}
+    for one, texts in changes.items():
+        own = ", ".join(text for text in texts if text not in common)
+        groups.setdefault(own, []).append(one.key)
+    said = [f"all: {', '.join(common)}"] if common else []
+    said += [f"{', '.join(_families(keys))}: {text}" for text, keys in groups.items() if text]
+    notes = [f"Budget {budget.name}: {budget.summary}."]
+    if said:
+        notes.append(f"Changed against the paper's settings, those in brackets: {'; '.join(said)}.")
+    if budget.test_shapes is not None:
+        notes.append(f"Tested on {budget.test_shapes} test shapes only.")
+    return notes
+
+
+def _changes(one: Experiment, budget: Budget) -> list[str]:
+    from reqnn.models.registry import model_entry
+
+    published = {name: parameter.default for name, parameter in signature(model_entry(one.network).build).parameters.items()}
+    changed = differing(config_of(one, budget), config_of(one, FULL))
+    return [
+        f"{name} {_shown(now)} ({_shown(published.get(name) if before is None else before)})"
+        for name, (now, before) in changed.items()
+    ]
+
+
+def _families(keys: list[str]) -> list[str]:
+    """Keys with the training left out where all three of a row are there."""
+    rows: dict[str, list[str]] = {}
+    for key in keys:
+        rows.setdefault(key.rpartition("/")[0], []).append(key)
+    return [name for row, members in rows.items() for name in ([row] if len(members) == len(TRAINING_SETTINGS) else members)]
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, (list, tuple)) else value
+
+
+def _shown(value: Any) -> str:
+    if value is None:
+        return "none"
+    return "/".join(map(_shown, value)) if isinstance(value, (list, tuple)) else str(value)

@@ -1,0 +1,132 @@
+"""Run the cells of Table 4 that have no result yet: each goes on where it was stopped, and by one process at a time.
+
+Any number of processes, on any number of machines, may do this on the same two folders.
+"""
+
+from __future__ import annotations
+
+import _thread
+import signal
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from reqnn.errors import ReqnnError
+from reqnn.paper.accuracy import load_test_set, rotation_test, run_facts
+from reqnn.paper.budgets import Budget, config_of
+from reqnn.paper.experiments import Experiment
+from reqnn.paper.results import SEED, check_run, read_result, write_result
+from reqnn.paper.run_lock import RunLock
+from reqnn.train.loop import fit
+
+
+@dataclass
+class Outcome:
+    """What a pass over the cells came to.
+
+    Attributes:
+        done: cells measured now.
+        elsewhere: cells that another process is at: key → who.
+        failed: cells that could not be run: key → why.
+        out_of_time: whether the time was up before all were done.
+    """
+
+    done: list[str] = field(default_factory=list)
+    elsewhere: dict[str, str] = field(default_factory=dict)
+    failed: dict[str, str] = field(default_factory=dict)
+    out_of_time: bool = False
+
+
+def run_experiments(
+    wanted: Sequence[Experiment],
+    budget: Budget,
+    out: str | Path = "results",
+    runs: str | Path = "runs/table4",
+    minutes: float | None = None,
+    say: Callable[[str], None] = print,
+) -> Outcome:
+    """Train and test what has no result, in order; a failure of one cell does not stop the others.
+
+    Args:
+        out: the folder for results; `runs`: the folder for runs. Both are shared where work is.
+        minutes: stop the training, with a checkpoint, when they are over; a run that is trained is still tested.
+    """
+    folders = {one: Path(runs) / budget.name / one.stem for one in wanted}
+    missing = [one for one in wanted if read_result(out, one, budget) is None]
+    for one in missing:
+        check_run(folders[one], config_of(one, budget))  # before hours are spent on another cell
+    end = None if minutes is None else time.monotonic() + 60 * minutes
+    outcome = Outcome()
+    for number, one in enumerate(missing, 1):
+        if end is not None and time.monotonic() >= end:
+            outcome.out_of_time = True
+            break
+        lock = RunLock(folders[one].with_name(f"{one.stem}.lock"))
+        with lock.held() as ours:
+            if not ours:
+                holder = lock.holder() or {"host": "another process", "pid": "?"}
+                outcome.elsewhere[one.key] = f"{holder['host']}, process {holder['pid']}"
+                continue
+            if read_result(out, one, budget) is not None:
+                continue  # another process measured it while we were busy
+            say(f"\n[{number}/{len(missing)}] {one.title}")
+            try:
+                path = _measure(one, budget, Path(out), folders[one], end)
+            except KeyboardInterrupt:
+                if lock.lost:
+                    outcome.elsewhere[one.key] = "a process that took this run over"
+                    continue
+                if end is not None and time.monotonic() >= end:
+                    outcome.out_of_time = True
+                    break
+                raise
+            except ReqnnError as error:
+                outcome.failed[one.key] = str(error)
+                continue
+            outcome.done.append(one.key)
+            say(f"wrote {path}")
+    return outcome
+
+
+def _measure(one: Experiment, budget: Budget, out: Path, folder: Path, end: float | None) -> Path:
+    config = config_of(one, budget, str(folder))
+    clouds = load_test_set(config, budget.test_shapes)  # a test set that is not there is found out about before training
+    with _stopped_at(end):
+        run = fit(config, resume=True)
+    found = rotation_test(run, clouds, budget.copies, SEED)
+    result = {
+        "cell": one.key,
+        "title": one.title,
+        "budget": budget.name,
+        "command": one.command(budget.name, "results"),
+        **found,
+        "test": {
+            "shapes": len(clouds),
+            "copies": budget.copies,
+            "seed": SEED,
+            "limit": budget.test_shapes,
+            "fingerprint": clouds.fingerprint(),
+        },
+        **run_facts(run),
+    }
+    return write_result(out, one, budget, result, folder / "log.csv")
+
+
+@contextmanager
+def _stopped_at(end: float | None) -> Iterator[None]:
+    """Interrupt the training when the time is over: it writes a checkpoint, as for Ctrl-C."""
+    if end is None or threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    timer = threading.Timer(max(0.0, end - time.monotonic()), _thread.interrupt_main)
+    timer.daemon = True
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore interrupts
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
+        signal.signal(signal.SIGINT, before)

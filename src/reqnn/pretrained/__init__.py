@@ -1,0 +1,7 @@
+"""Trained networks that come with the package: load them, use them on files, add one from a run."""
+
+from reqnn.pretrained.classify import classify, cloud_in_any_pose, find_files
+from reqnn.pretrained.export import export_weights
+from reqnn.pretrained.loading import list_weights, load
+
+__all__ = ["classify", "cloud_in_any_pose", "export_weights", "find_files", "list_weights", "load"]

@@ -1,0 +1,85 @@
+"""A model card as Markdown: what a network is for, what it was trained on, what it reaches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+TERMS = {
+    "modelnet40": "ModelNet40 is published for academic research; use what was trained on it accordingly.",
+    "modelnet10": "ModelNet10 is published for academic research; use what was trained on it accordingly.",
+}
+"""Data set → what a user of weights has to know about it."""
+
+_SETTINGS = (
+    "points",
+    "epochs",
+    "batch",
+    "optimizer",
+    "lr",
+    "schedule",
+    "weight_decay",
+    "smoothing",
+    "scale",
+    "jitter",
+    "options",
+)
+
+
+def card_markdown(card: dict[str, Any]) -> str:
+    """The card of weights that ship."""
+    test, training, config = card["test"], card["training"], card["config"]
+    kind = f"REQNN of {card['network']}" if card["equivariant"] else card["network"]
+    settings = ", ".join(f"{name} {config[name]}" for name in _SETTINGS)
+    lines = [
+        f"# {card['name']}",
+        "",
+        f"{kind}, {card['parameters']:,} parameters, trained on {card['data']} ({len(card['classes'])} classes) with rotations "
+        f"{config['protocol']}. Input: clouds of {card['points']} points, centred, in the unit sphere.",
+        "",
+        "```python",
+        f'net = reqnn.load("{card["name"]}")',
+        "net.classes[net(points).argmax()]  # points (1, N, 3)",
+        "```",
+        "",
+        f"`reqnn predict FILE… --weights {card['name']}`",
+        "",
+        "| tested on | accuracy | mean over classes |",
+        "|---|---:|---:|",
+        f"| {test['shapes']:,} test shapes as they come | {_percent(test['upright'])} | "
+        f"{_percent(test['upright_class_mean'])} |",
+        f"| each in {test['copies']} arbitrary orientations | {_percent(test['rotated'])} | "
+        f"{_percent(test['rotated_class_mean'])} |",
+        "",
+        f"- {_percent(test['consistency'])} of the shapes keep their answer in all {test['copies']} orientations; the largest "
+        f"change of a logit is {test['logit_change']:.1e}, beside a spread of {test['logit_spread']:.1f} between shapes.",
+        f"- {_audit(card['audit'])}",
+        f"- Training: {_training(training)}{settings}. The weights were chosen on the validation clouds, never on test shapes.",
+        f"- File: {card['bytes'] / 1e6:.1f} MB, weights stored as {card['storage']}, SHA-256 `{card['sha256']}`.",
+    ]
+    lines += [f"- {_changed(one)}" for one in card["changed"][:10]]
+    lines += [f"- {TERMS[card['data']]}"] if card["data"] in TERMS else []
+    lines += ["", f"Classes: {', '.join(card['classes'])}.", ""]
+    return "\n".join(lines)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.2f} %"
+
+
+def _audit(audit: dict[str, Any]) -> str:
+    verdict = "passes" if audit["ok"] else "fails"
+    return (
+        f"Audit: {verdict}. Largest relative error of any of {audit['layers']} layers in {audit['dtype']}: rotation "
+        f"{audit['rotation_error']:.0e}, order of the points {audit['permutation_error']:.0e}; spread between clouds "
+        f"{audit['spread']:.2f} ({audit['clouds']} clouds, {audit['rotations']} rotations, {audit['permutations']} orders)."
+    )
+
+
+def _training(training: dict[str, Any]) -> str:
+    clouds, chosen = training["training_clouds"], training["validation_clouds"]
+    return "" if clouds is None or chosen is None else f"{clouds:,} clouds, {chosen:,} more to validate by; "
+
+
+def _changed(one: dict[str, Any]) -> str:
+    answers = ", ".join(f"{name} {count}×" for name, count in one["answers"].items())
+    return f"Test shape {one['shape']} ({one['class']}) changes its answer: {answers}; {one['cause']}."

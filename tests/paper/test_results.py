@@ -1,0 +1,81 @@
+"""Results on disk: complete or not there, and never those of other settings."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from written_shapes import TINY
+
+from reqnn.errors import InputError
+from reqnn.paper.budgets import BUDGETS, config_of
+from reqnn.paper.experiments import Experiment
+from reqnn.paper.results import check_run, largest_budget, read_result, result_path, write_result
+
+ONE = Experiment("modelnet40", "dgcnn", "reqnn")
+
+
+def result(**given):
+    test = {"shapes": 9, "copies": 3, "seed": 0, "limit": None}
+    return {"config": config_of(ONE, TINY).to_dict(), "test": test, "upright": 0.5, **given}
+
+
+@pytest.fixture
+def out(tmp_path):
+    (tmp_path / "log.csv").write_text("epoch\n1\n")
+    write_result(tmp_path, ONE, TINY, result(), tmp_path / "log.csv")
+    return tmp_path
+
+
+def test_files(out):
+    folder = out / "table4" / "quick"
+    assert sorted(path.name for path in folder.iterdir()) == ["modelnet40-dgcnn-reqnn.csv", "modelnet40-dgcnn-reqnn.json"]
+    assert read_result(out, ONE, TINY)["upright"] == 0.5
+    assert read_result(out, replace(ONE, training="original"), TINY) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"settings": {**TINY.settings, "epochs": 7}}, "epochs 2, now 7"),
+        ({"networks": {"dgcnn": {"options": {"k": 5}}}}, "k 4, now 5"),
+        ({"copies": 10}, "copies 3, now 10"),
+        ({"test_shapes": 4}, "test_shapes None, now 4"),
+    ],
+)
+def test_results_of_other_settings_are_refused(out, change, message):
+    with pytest.raises(InputError, match=f"{message}.*move this file away"):
+        read_result(out, ONE, replace(TINY, **change))
+
+
+def test_settings_of_other_cells_may_change(out):
+    changed = replace(TINY, cells={"3d-mnist": {"epochs": 9}, "modelnet40/dgcnn/original": {"epochs": 9}})
+    assert read_result(out, ONE, changed)["upright"] == 0.5
+
+
+def test_where_and_how_it_was_run_may_change(out):
+    path = result_path(out, ONE, TINY)
+    path.write_text(json.dumps(result(config={**config_of(ONE, TINY, "elsewhere").to_dict(), "threads": 64, "workers": 3})))
+    assert read_result(out, ONE, TINY)["upright"] == 0.5
+
+
+@pytest.mark.parametrize("text", ["", "[]", "{}", '{"config": {"epochs": "many"}}'])
+def test_a_damaged_result_is_named(out, text):
+    result_path(out, ONE, TINY).write_text(text)
+    with pytest.raises(InputError, match=r"modelnet40-dgcnn-reqnn\.json"):
+        read_result(out, ONE, TINY)
+
+
+def test_a_run_with_other_settings_is_refused(tmp_path):
+    config = config_of(ONE, TINY)
+    check_run(tmp_path, config)
+    config.save(tmp_path / "config.json")
+    check_run(tmp_path, replace(config, out="here", threads=3))
+    with pytest.raises(InputError, match=r"epochs 2, now 3\. Move it away, or name another folder with --runs"):
+        check_run(tmp_path, replace(config, epochs=3))
+
+
+def test_the_largest_budget_with_results(out):
+    assert largest_budget(out).name == "quick"
+    assert largest_budget(out / "none").name == "reduced"
+    write_result(out, ONE, BUDGETS["full"], result(), out / "none.csv")
+    assert largest_budget(out).name == "full"

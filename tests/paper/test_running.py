@@ -1,0 +1,169 @@
+"""Cells are run once, go on where they were stopped, and are left to whoever is at them."""
+
+import json
+import os
+import threading
+from dataclasses import replace
+
+import pytest
+from written_shapes import TINY, write_data
+
+from reqnn.errors import InputError
+from reqnn.paper import running
+from reqnn.paper.experiments import select
+from reqnn.paper.run_lock import RunLock
+from reqnn.paper.running import run_experiments
+from reqnn.train.training import Training
+
+KEY = "modelnet40/dgcnn/reqnn"
+FILE = "modelnet40-dgcnn-reqnn"
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A folder with the data, in which the commands are run."""
+    monkeypatch.setenv("REQNN_DATA", str(write_data(tmp_path / "data")))
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def run(*patterns, budget=TINY, **given):
+    return run_experiments(select(patterns or [KEY]), budget, **given)
+
+
+def result(place):
+    return json.loads((place / "results" / "table4" / "quick" / f"{FILE}.json").read_text())
+
+
+def test_a_cell_is_trained_tested_and_then_skipped(place, monkeypatch):
+    said = []
+    assert run(say=said.append).done == [KEY]
+    found = result(place)
+    assert found.keys() >= {
+        "upright",
+        "rotated",
+        "consistency",
+        "logit_change",
+        "parameters",
+        "epochs",
+        "seconds",
+        "config",
+        "seed",
+    }
+    assert found["command"].endswith(f"--only {KEY} --out results")
+    assert found["trained_with"]["versions"]["torch"] == found["tested_with"]["versions"]["torch"]
+    assert found["test"]["shapes"] == 9
+    assert str(place) not in json.dumps(found)
+    assert (place / "results" / "table4" / "quick" / f"{FILE}.csv").read_text().count("\n") == 3
+    assert (place / "runs" / "table4" / "quick" / FILE / "best.safetensors").exists()
+    assert not list((place / "runs").rglob("*.lock"))
+    assert len(said) == 2
+    monkeypatch.setattr(running, "fit", None)
+    assert run().done == []
+
+
+def test_all_trainings_of_a_row(place):
+    outcome = run("3d-mnist/pointnet2")
+    assert len(outcome.done) == 3
+    turned = json.loads((place / "results" / "table4" / "quick" / "3d-mnist-pointnet2-vertical.json").read_text())
+    assert turned["config"]["protocol"] == "vertical"
+    assert "changed" not in turned
+
+
+def test_a_run_that_is_stopped_goes_on_to_the_same_result(place, monkeypatch):
+    assert run(out="whole", runs="whole-runs").done == [KEY]
+    real = Training.end_epoch
+
+    def slowly(self, epoch):
+        real(self, epoch)
+        while epoch == 1 and not timed_out.wait(0.01):
+            pass
+
+    timed_out = threading.Event()
+    timer = threading.Timer(1.5, timed_out.set)
+    timer.start()
+    monkeypatch.setattr(Training, "end_epoch", slowly)
+    outcome = run(minutes=1 / 60)
+    timer.join()
+    assert outcome.out_of_time
+    assert outcome.done == []
+    assert not (place / "results").exists()
+    assert run().done == [KEY]
+    whole, parts = (json.loads((place / out / "table4" / "quick" / f"{FILE}.json").read_text()) for out in ("whole", "results"))
+    for same in ("upright", "rotated", "validation_accuracy", "best_epoch", "logit_spread"):
+        assert whole[same] == parts[same]
+
+
+def test_no_time_no_training(place):
+    outcome = run(minutes=0)
+    assert outcome.out_of_time
+    assert not (place / "runs").exists()
+
+
+def test_a_cell_that_another_process_is_at_is_left_to_it(place):
+    lock = RunLock(place / "runs" / "table4" / "quick" / f"{FILE}.lock")
+    with lock.held():
+        outcome = run(KEY, "modelnet40/dgcnn/original")
+    assert outcome.elsewhere == {KEY: f"{os.uname().nodename}, process {os.getpid()}"}
+    assert outcome.done == ["modelnet40/dgcnn/original"]
+
+
+def test_a_cell_that_another_process_finishes_meanwhile_is_not_run_again(place, monkeypatch):
+    run()
+    real, calls = running.read_result, []
+
+    def not_yet(*arguments):
+        calls.append(arguments)
+        return None if len(calls) == 1 else real(*arguments)
+
+    monkeypatch.setattr(running, "read_result", not_yet)
+    monkeypatch.setattr(running, "fit", None)
+    assert run().done == []
+    assert len(calls) == 2
+
+
+def test_a_failure_does_not_stop_the_others(place):
+    broken = replace(TINY, cells={"modelnet40/dgcnn/reqnn": {"options": {"k": 99}}})
+    outcome = run("modelnet40/dgcnn", budget=broken)
+    assert list(outcome.failed) == [KEY]
+    assert "k = 99" in outcome.failed[KEY]
+    assert len(outcome.done) == 2
+
+
+def test_missing_data_is_explained(place, monkeypatch):
+    monkeypatch.setenv("REQNN_DATA", str(place / "nothing"))
+    assert "modelnet40 is not on this machine" in run().failed[KEY]
+    assert not (place / "runs" / "table4" / "quick" / FILE).exists()
+
+
+def test_a_run_of_other_settings_is_not_gone_on_with(place):
+    run()
+    (place / "results" / "table4" / "quick" / f"{FILE}.json").unlink()
+    with pytest.raises(InputError, match="holds a run with other settings: epochs 2, now 3"):
+        run(budget=replace(TINY, settings={**TINY.settings, "epochs": 3}))
+    assert run().done == [KEY]
+
+
+def test_ctrl_c_ends_it(place, monkeypatch):
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(running, "fit", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        run()
+    assert not list((place / "runs").rglob("*.lock"))
+
+
+def test_a_run_that_another_process_took_over_is_left(place, monkeypatch):
+    class Lost(RunLock):
+        def acquire(self):
+            got = super().acquire()
+            self.lost = True
+            return got
+
+    def interrupted(*args, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(running, "RunLock", Lost)
+    monkeypatch.setattr(running, "fit", interrupted)
+    assert "took this run over" in run().elsewhere[KEY]

@@ -1,0 +1,58 @@
+"""A small REQNN trained on the embedded digits."""
+
+import pytest
+import torch
+
+from reqnn.data import PointClouds, digits
+from reqnn.data.sets.embedded_digits import CLASSES
+from reqnn.pretrained import loading
+from reqnn.train import TrainConfig, fit
+
+POINTS = 48
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+@pytest.fixture(scope="session")
+def test_digits():
+    """24 test digits."""
+    points, labels = digits("test", POINTS, limit=24)
+    return PointClouds(points, labels, CLASSES, name="digits", split="test", up="y")
+
+
+@pytest.fixture(scope="session")
+def run_folder(tmp_path_factory):
+    """A run of a few seconds: its weights tell clouds apart, if not digits."""
+    folder = tmp_path_factory.mktemp("runs") / "digits"
+    config = TrainConfig(
+        model="dgcnn",
+        equivariant=True,
+        options={"width": 0.125, "k": 8},
+        data="digits",
+        points=POINTS,
+        limit=256,
+        epochs=3,
+        batch=16,
+        optimizer="adamw",
+        lr=3e-3,
+        threads=1,
+        accelerator="cpu",
+        out=str(folder),
+    )
+    fit(config, quiet=True)
+    return folder
+
+
+@pytest.fixture
+def shipped(tmp_path, monkeypatch):
+    """The folder of weights that ship, empty."""
+    folder = tmp_path / "weights"
+    folder.mkdir()
+    monkeypatch.setattr(loading, "WEIGHTS", folder)
+    return folder

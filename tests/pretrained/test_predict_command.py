@@ -1,0 +1,97 @@
+"""`reqnn predict` from the outside; on real meshes where they are."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import trimesh
+from turned_solids import rotations, solids
+
+from reqnn.cli import main
+from reqnn.pretrained import export_weights, list_weights
+
+BESIDE = Path(__file__).resolve().parents[2].parent / "shared" / "data"
+MESHES = Path(os.environ.get("REQNN_DATA") or BESIDE) / "meshes"
+
+
+@pytest.fixture
+def files(tmp_path):
+    folder = tmp_path / "objects"
+    folder.mkdir()
+    for name, (vertices, faces) in solids().items():
+        trimesh.Trimesh(vertices, faces, process=False).export(folder / f"{name}.ply")
+    return folder
+
+
+def test_help_needs_no_torch():
+    code = "import sys, reqnn.cli as c\ntry: c.parse(sys.argv[1:])\nexcept SystemExit: assert 'torch' not in sys.modules"
+    for command in ("predict", "export-weights", "paper"):
+        done = subprocess.run([sys.executable, "-c", code, command, "--help"], capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stderr
+        assert f"reqnn {command}" in done.stdout
+
+
+def test_text(files, run_folder, capsys):
+    assert main(["predict", str(files), "--weights", str(run_folder), "--top", "3"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [Path(line.partition(":")[0]).name for line in lines] == ["ball.ply", "box.ply", "ring.ply"]
+    assert all(line.count(" %") == 3 for line in lines)
+
+
+def test_json(files, run_folder, tmp_path, capsys):
+    words = ["predict", str(files / "box.ply"), "--weights", str(run_folder), "--points", "64", "--json"]
+    assert main([*words, "-"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["files"][0]["points"] == 64
+    assert len(found["files"][0]["top"]) == 5
+    assert main([*words, str(tmp_path / "new" / "answers.json")]) == 0
+    assert json.loads((tmp_path / "new" / "answers.json").read_text()) == found
+    assert "box.ply: " in capsys.readouterr().out
+
+
+def test_weights_by_name(files, run_folder, shipped, test_digits, capsys):
+    export_weights(run_folder, "dgcnn-modelnet40", clouds=test_digits, copies=1)
+    assert main(["predict", str(files / "box.ply")]) == 0
+    assert main(["predict", str(files / "box.ply"), "--weights", "unknown"]) == 2
+    assert "there are dgcnn-modelnet40" in capsys.readouterr().err
+
+
+def test_what_cannot_be_read_is_reported_and_the_rest_goes_on(files, run_folder, capsys):
+    (files / "broken.ply").write_text("ply\n")
+    assert main(["predict", str(files), "--weights", str(run_folder)]) == 1
+    shown = capsys.readouterr()
+    assert len(shown.out.splitlines()) == 3
+    assert "broken.ply" in shown.err
+    assert "Traceback" not in shown.err
+
+
+@pytest.mark.parametrize(("words", "message"), [([], "name at least one file"), (["x.ply", "--top", "0"], "top is 0")])
+def test_mistakes_are_explained(words, message, run_folder, capsys):
+    assert main(["predict", *words, "--weights", str(run_folder)]) == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("weights", ["run", *list_weights()])
+def test_real_meshes_keep_their_answer(weights, run_folder, tmp_path, capsys):
+    """A mesh of ModelNet40 each of eight classes, in six orientations: one answer."""
+    if not MESHES.is_dir():
+        pytest.skip(f"the real meshes are not here: set REQNN_DATA to their folder (looked at {MESHES})")
+    chosen = sorted(MESHES.glob("*/*.ply"))[::15]
+    for path in chosen:
+        mesh = trimesh.load(path, process=False)
+        for i, rotation in enumerate(rotations(6)):
+            turned = trimesh.Trimesh(mesh.vertices @ rotation.T, mesh.faces, process=False)
+            turned.export(tmp_path / f"{path.stem}-{i}.ply")
+    name = str(run_folder) if weights == "run" else weights
+    assert main(["predict", str(tmp_path), "--weights", name, "--json", "-"]) == 0
+    answers = json.loads(capsys.readouterr().out)["files"]
+    assert len(answers) == 6 * len(chosen)
+    first = {}
+    for answer in answers:
+        shape, best = Path(answer["file"]).stem.rpartition("-")[0], answer["top"][0]
+        expected = first.setdefault(shape, best)
+        assert best["class"] == expected["class"]
+        assert best["probability"] == pytest.approx(expected["probability"], abs=0.02)

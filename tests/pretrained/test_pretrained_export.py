@@ -1,0 +1,102 @@
+"""Weights that ship: written with what was measured on the very file, or not at all."""
+
+import hashlib
+import json
+from dataclasses import replace
+
+import pytest
+import torch
+
+from reqnn.cli import main
+from reqnn.errors import InputError
+from reqnn.pretrained import export, export_weights, load
+from reqnn.train.evaluation import evaluate
+from reqnn.train.weights import load_tensors
+
+
+def test_the_card_tells_what_was_measured(run_folder, test_digits, tmp_path):
+    path = export_weights(run_folder, "dgcnn-digits", tmp_path, clouds=test_digits, copies=3)
+    card = json.loads(path.with_suffix(".json").read_text())
+    net = load(path)
+    assert net.card == card
+    upright, turned = (evaluate(net, test_digits, protocol, 3) for protocol in ("NR", "AR"))
+    assert card["test"]["upright"] == upright.accuracy
+    assert card["test"]["rotated"] == turned.accuracy
+    assert card["test"]["consistency"] == 1 - turned.inconsistent
+    assert card["audit"]["ok"]
+    assert card["audit"]["rotation_error"] < 1e-10
+    assert card["training"]["training_clouds"] + card["training"]["validation_clouds"] == 256
+    assert card["bytes"] == path.stat().st_size < export.LARGEST
+    assert card["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert str(run_folder.parent) not in json.dumps(card) + str(load_tensors(path)[1])
+    assert sorted(file.name for file in tmp_path.iterdir()) == [f"dgcnn-digits.{end}" for end in ("json", "md", "safetensors")]
+
+
+def test_the_card_can_be_read(run_folder, test_digits, tmp_path):
+    text = export_weights(run_folder, "dgcnn-digits", tmp_path, clouds=test_digits, copies=3).with_suffix(".md").read_text()
+    assert text.startswith("# dgcnn-digits\n")
+    for part in ("REQNN of dgcnn", "trained on digits (10 classes)", "each in 3 arbitrary orientations", "Audit: passes."):
+        assert part in text
+    assert 'reqnn.load("dgcnn-digits")' in text
+
+
+def test_half_precision_takes_half_and_keeps_the_statistics(run_folder, test_digits, tmp_path):
+    whole, half = (
+        export_weights(run_folder, name, tmp_path, half=name == "half", clouds=test_digits, copies=2)
+        for name in ("whole", "half")
+    )
+    tensors = load_tensors(half)[0]
+    assert {tensor.dtype for name, tensor in tensors.items() if name.endswith("weight")} == {torch.float16}
+    assert {tensor.dtype for name, tensor in tensors.items() if "running" in name} == {torch.float32}
+    assert half.stat().st_size < 0.75 * whole.stat().st_size
+    net = load(half)
+    assert {parameter.dtype for parameter in net.parameters()} == {torch.float32}
+    before, after = load(whole)(test_digits.points), net(test_digits.points)
+    assert (after - before).abs().mean() < 0.1 * before.std(0).mean()
+    assert net.card["storage"] == "float16"
+
+
+def test_half_precision_that_costs_accuracy_is_refused(run_folder, test_digits, tmp_path, monkeypatch):
+    answers = load(run_folder)(test_digits.points).argmax(1)
+    sure = replace(test_digits, labels=answers).subset((answers > 0).nonzero()[:, 0])
+    monkeypatch.setattr(export, "_halved", torch.zeros_like)  # all logits 0: the answer is always the first class
+    with pytest.raises(InputError, match=r"half precision costs accuracy: 100\.00 % before, 0\.00 % after"):
+        export_weights(run_folder, "half", tmp_path, half=True, clouds=sure)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_weights_beyond_the_range_of_half_are_refused(tmp_path):
+    with pytest.raises(InputError, match="beyond the range of half precision"):
+        export._halved(torch.tensor([1e6]))
+
+
+def test_what_is_too_large_is_refused(run_folder, test_digits, tmp_path, monkeypatch):
+    monkeypatch.setattr(export, "LARGEST", 1000)
+    with pytest.raises(InputError, match="at most 0 MB ship: --half"):
+        export_weights(run_folder, "large", tmp_path, clouds=test_digits)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("name", ["", "../up", "Large", "a b", ".hidden"])
+def test_names(name, run_folder, test_digits, tmp_path):
+    with pytest.raises(InputError, match="is no name for weights"):
+        export_weights(run_folder, name, tmp_path, clouds=test_digits)
+
+
+def test_weights_are_replaced_only_where_asked(run_folder, test_digits, tmp_path):
+    given = {"clouds": test_digits, "copies": 2}
+    export_weights(run_folder, "some", tmp_path, **given)
+    with pytest.raises(InputError, match="--replace takes its place"):
+        export_weights(run_folder, "some", tmp_path, **given)
+    export_weights(run_folder, "some", tmp_path, replace_existing=True, **given)
+
+
+def test_the_command(run_folder, tmp_path, capsys):
+    words = ["export-weights", str(run_folder), "dgcnn-digits", "--out", str(tmp_path), "--copies", "1"]
+    assert main(words) == 0
+    shown = capsys.readouterr().out
+    assert "Audit: passes." in shown
+    assert f"wrote {tmp_path}/dgcnn-digits.safetensors" in shown
+    assert json.loads((tmp_path / "dgcnn-digits.json").read_text())["test"]["shapes"] == 360
+    assert main(words) == 2
+    assert "--replace" in capsys.readouterr().err

@@ -1,0 +1,68 @@
+"""Networks by name, or from a run."""
+
+import json
+
+import pytest
+import torch
+
+import reqnn
+from reqnn.errors import InputError
+from reqnn.pretrained import export_weights, list_weights, load, loading
+from reqnn.pretrained.export import LARGEST
+from reqnn.train import load_run
+
+
+def test_a_run_is_loaded_ready_for_use(run_folder, test_digits):
+    net = load(run_folder)
+    assert not net.training
+    assert net.classes == tuple("0123456789")
+    assert (net.card["points"], net.card["network"], net.card["data"]) == (48, "dgcnn", "digits")
+    assert net(test_digits.points).equal(load_run(run_folder).model(test_digits.points))
+    assert load(str(run_folder / "last.safetensors")).classes == net.classes
+
+
+def test_the_list_is_what_is_in_the_folder(shipped, run_folder, test_digits):
+    assert list_weights() == []
+    for name in ("dgcnn-digits", "another"):
+        export_weights(run_folder, name, clouds=test_digits, copies=2)
+    (shipped / ".half-written.safetensors").touch()
+    assert list_weights() == reqnn.list_weights() == ["another", "dgcnn-digits"]
+    net = reqnn.load("dgcnn-digits")
+    assert net.card["name"] == "dgcnn-digits"
+    assert net(test_digits.points).equal(load(run_folder)(test_digits.points))
+
+
+def test_an_unknown_name_lists_those_there_are(shipped, run_folder, test_digits):
+    with pytest.raises(InputError, match="of those that ship this version has none"):
+        load("dgcnn-digits")
+    export_weights(run_folder, "dgcnn-digits", clouds=test_digits, copies=2)
+    with pytest.raises(InputError, match=r"'dgcn-digits' \(did you mean 'dgcnn-digits'\?\).*there are dgcnn-digits"):
+        load("dgcn-digits")
+
+
+def test_a_damaged_card_is_named(shipped, run_folder, test_digits):
+    path = export_weights(run_folder, "some", clouds=test_digits, copies=2)
+    path.with_suffix(".json").write_text("{")
+    with pytest.raises(InputError, match=r"some\.json cannot be read as a model card"):
+        load("some")
+
+
+NONE = pytest.param("", marks=pytest.mark.skip("no weights ship with this version"))
+
+
+@pytest.mark.parametrize("name", list_weights() or [NONE])
+def test_what_ships_is_small_known_and_turns(name):
+    """Whatever is in the package: within the size, with a card, invariant, and as good as the card says on its own terms."""
+    path = loading.WEIGHTS / f"{name}.safetensors"
+    assert path.stat().st_size <= LARGEST
+    assert path.with_suffix(".md").exists()
+    card = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
+    net = load(name)
+    assert card["name"] == name
+    assert list(net.classes) == card["classes"]
+    assert card["audit"]["ok"] == card["equivariant"]
+    points = torch.randn(2, card["points"], 3, generator=torch.Generator().manual_seed(0)).double() / 3
+    turned = points @ reqnn.quaternion.random_matrix(generator=torch.Generator().manual_seed(1), dtype=torch.float64).T
+    if card["equivariant"]:
+        with torch.no_grad():
+            torch.testing.assert_close(net.double()(points), net.double()(turned), rtol=1e-6, atol=1e-6)
