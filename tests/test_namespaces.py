@@ -21,9 +21,7 @@ sys.exit(f"hidden by submodules: {hidden}" if hidden else 0)
 
 def lazy_packages():
     """Those of our namespaces that import on first use; in the others the function is there first."""
-    packages = [
-        importlib.import_module(f"reqnn.{name}") for name in reqnn.__all__ if isinstance(getattr(reqnn, name), ModuleType)
-    ]
+    packages = [getattr(reqnn, name) for name in reqnn.__all__ if isinstance(getattr(reqnn, name), ModuleType)]
     return [package.__name__ for package in packages if hasattr(package, "_HOMES")]
 
 
