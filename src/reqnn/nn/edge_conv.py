@@ -50,6 +50,7 @@ class LongestEdges(torch.autograd.Function):
                 y, z = times(points[part], of_neighbour), times(points[part], of_centre)
                 power += edge_kernels.search(y, z, idx[part], measured, (winner[part], edge[part]))[2]
         ctx.save_for_backward(points, of_neighbour, of_centre, idx, winner)
+        ctx.dtype = edge.dtype  # autocast may have changed it, and is not there on the way back
         return edge, power
 
     @staticmethod
@@ -57,6 +58,7 @@ class LongestEdges(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Any) -> tuple[Tensor | None, ...]:
         """∂power/∂e_ij = 2·e_ij; the winner's own gradient goes to its two ends."""
         points, of_neighbour, of_centre, idx, winner = ctx.saved_tensors
+        points, of_neighbour, of_centre = (x.to(ctx.dtype) for x in (points, of_neighbour, of_centre))
         of_edge, of_power = gradients
         weight = None if of_power is None else (2 * of_power).to(points.dtype)
         of_points = torch.empty_like(points)
