@@ -2,6 +2,7 @@
 
 import json
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -95,14 +96,20 @@ def _wait(seconds):
         time.sleep(0.01)
 
 
-def test_who_loses_it_is_interrupted_and_leaves_the_new_one(path):
-    lock = RunLock(path, beat=0.02)
-    assert lock.acquire()
-    write(path, token="new")
-    with pytest.raises(KeyboardInterrupt):
-        _wait(5)
-    assert lock.lost
-    lock.release()
+@pytest.mark.parametrize("handler", [signal.default_int_handler, signal.SIG_IGN], ids=["foreground", "background"])
+def test_who_loses_it_is_interrupted_and_leaves_the_new_one(path, handler):
+    before = signal.signal(signal.SIGINT, handler)
+    try:
+        lock = RunLock(path, beat=0.02)
+        assert lock.acquire()
+        write(path, token="new")
+        with pytest.raises(KeyboardInterrupt):
+            _wait(5)
+        assert lock.lost
+        lock.release()
+        assert signal.getsignal(signal.SIGINT) is handler
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert json.loads(path.read_text())["token"] == "new"
 
 

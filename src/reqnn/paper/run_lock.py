@@ -10,6 +10,7 @@ import _thread
 import json
 import os
 import platform
+import signal
 import threading
 import uuid
 from collections.abc import Iterator
@@ -38,11 +39,13 @@ class RunLock:
         self._token = uuid.uuid4().hex
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
+        self._ignored = False
 
     def acquire(self) -> bool:
         """Take the lock where it is free or abandoned; whether it is ours now."""
         for _ in range(5):  # again where a lock went away, or was taken over by another, while we looked
             if self._create():
+                self._heed_interrupts()
                 self._thread = threading.Thread(target=self._live, daemon=True)
                 self._thread.start()
                 return True
@@ -60,6 +63,8 @@ class RunLock:
         if self._thread is not None:
             self._thread.join()
             self._thread = None
+        if self._ignored:
+            signal.signal(signal.SIGINT, signal.SIG_IGN)
         if self._ours():
             self.path.unlink(missing_ok=True)
 
@@ -122,6 +127,16 @@ class RunLock:
                 self.path.unlink(missing_ok=True)
         finally:
             gate.unlink(missing_ok=True)
+
+    def _heed_interrupts(self) -> None:
+        """A shell's background jobs ignore interrupts, and with them ours: from here on, all but ours."""
+        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+            self._ignored = True
+            signal.signal(signal.SIGINT, self._interrupted)
+
+    def _interrupted(self, *_: Any) -> None:
+        if self.lost:
+            raise KeyboardInterrupt
 
     def _live(self) -> None:
         while not self._stop.wait(self.beat):
