@@ -1,8 +1,7 @@
 """Products of many rows with one matrix, x·Wᵀ, by the fastest way at hand.
 
 Rows of features that lie side by side in memory are what oneDNN calls a 1×1 convolution, channels last. On CPUs where its
-kernels are ahead of the BLAS that torch links (AMD's, by a quarter forward and by half in the gradient of x), that is the way
-to take; elsewhere the two are equals.
+kernels are ahead of the BLAS that torch links, as on AMD's, that is the way to take.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The compiled loops behind `reqnn.nn.group_kernels`; importing this needs numba.
+"""The compiled loops behind `reqnn.nn.group_layers`; importing this needs numba.
 
 A row is an edge from a centre to one of its neighbours: its first feature is y[neighbour] + z[centre] and is never stored.
 The rows of a centre follow one another, from start[centre] to start[centre + 1]; weight (R,) is how often the row counts in
