@@ -4,7 +4,7 @@ from reqnn.bench.settings import Settings
 from reqnn.bench.variants import ORIGINAL
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def settings():
     """Small enough to run all parts in seconds."""
     return Settings(

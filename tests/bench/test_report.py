@@ -14,21 +14,10 @@ from reqnn.cli import main
 
 
 @pytest.fixture(scope="module")
-def finished():
-    """The results of all parts, at tiny sizes."""
-    settings = Settings(
-        batch=(2,),
-        points=(22, 32, 44),
-        kernel_points=(40,),
-        growth_points=(32, 64, 128),
-        threads=1,
-        repeats=2,
-        width=0.0625,
-        models=("dgcnn",),
-        brief=True,
-    )
-    settings = replace(settings, what=tuple(part for part in WHAT if part != "memory"))
-    return list(run(settings, lambda message: None))
+def finished(settings):
+    """The results of all parts but memory, at tiny sizes."""
+    several = replace(settings, points=(22, 32, 44), what=tuple(part for part in WHAT if part != "memory"))
+    return list(run(several, lambda message: None))
 
 
 def test_results_grow_part_by_part(finished):

@@ -20,6 +20,7 @@ from reqnn import points, quaternion
 from reqnn.auditing import AuditReport
 from reqnn.data.dataset import PointClouds
 from reqnn.tensor import QuaternionTensor
+from reqnn.train.cloud_pictures import draw_arrows
 from reqnn.train.prediction import predict
 
 ORIGINAL, REVISED, FAINT = "#c44e52", "#2a6fb0", "#6b7280"
@@ -146,20 +147,8 @@ def _draw_field(panel: Any, xyz: Tensor, field: Tensor, at: Tensor, colour: str)
     behind = xyz[:, 2].argsort()
     x, y, depth = xyz[behind].T.numpy()
     panel.scatter(x, y, c=depth, cmap="Greys", vmin=-1.4, vmax=2.2, s=16, linewidths=0)
-    arrows = LENGTH * field / field.norm(dim=-1).quantile(0.8)
-    arrows = (arrows / (arrows.norm(dim=-1, keepdim=True) / LENGTH).clamp(min=1))[at]
-    panel.quiver(
-        *xyz[at, :2].T.numpy(),
-        *arrows[:, :2].T.numpy(),
-        color=colour,
-        angles="xy",
-        scale_units="xy",
-        scale=1,
-        width=0.009,
-        headwidth=3.6,
-        headlength=4,
-        headaxislength=3.6,
-    )
+    vectors = field[at] / field.norm(dim=-1).quantile(0.8)
+    draw_arrows(panel, xyz[at], vectors, colour, torch.eye(3, dtype=xyz.dtype), LENGTH, clip=True)
     panel.set_xlim(-1.15, 1.15)
     panel.set_ylim(-1.15, 1.15)
     panel.set_aspect("equal")

@@ -82,9 +82,9 @@ def draw_grid(
 
 
 def draw_arrows(
-    panel: Any, xyz: Tensor, vectors: Tensor, colour: str, view: Tensor | None = None, length: float = 0.28
+    panel: Any, xyz: Tensor, vectors: Tensor, colour: str, view: Tensor | None = None, length: float = 0.28, clip: bool = False
 ) -> None:
-    """Vectors (N, 3) at points (N, 3), at most `length` long on the same axes as the cloud."""
+    """Vectors (N, 3) at points (N, 3), at most `length` long on the same axes as the cloud; `clip` cuts them at the panel."""
     look = (camera() if view is None else view)[:2]
     arrows = length * vectors / vectors.norm(dim=-1, keepdim=True).clamp(min=1)
     panel.quiver(
@@ -98,5 +98,5 @@ def draw_arrows(
         headwidth=3.6,
         headlength=4,
         headaxislength=3.6,
-        clip_on=False,
+        clip_on=clip,
     )
