@@ -13,6 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 FEWEST_ROWS, FEWEST_CHANNELS = 512, 16  # below, the call costs more than it saves
+ENOUGH = 16  # parts of a batch with which torch chooses oneDNN for 1×1 convolutions on a single thread, too
 
 
 def times(rows: Tensor, weight: Tensor) -> Tensor:
@@ -42,7 +43,9 @@ class _Times(torch.autograd.Function):
 
 def _convolve(rows: Tensor, weight: Tensor) -> Tensor:
     channels = rows.shape[-1]
-    places = rows.reshape(1, -1, 1, channels).permute(0, 3, 1, 2)  # (1, C, P, 1), channels last: a view
+    count = rows.numel() // channels
+    parts = ENOUGH if torch.get_num_threads() == 1 and count % ENOUGH == 0 else 1
+    places = rows.reshape(parts, -1, 1, channels).permute(0, 3, 1, 2)  # (parts, C, P, 1), channels last: a view
     out = F.conv2d(places, weight.reshape(-1, channels, 1, 1))
     return out.permute(0, 2, 3, 1).reshape(*rows.shape[:-1], -1)
 

@@ -24,7 +24,7 @@ def test_reduced_uses_all_shapes():
     assert REDUCED.copies == 10
     for one in experiments():
         config = config_of(one, REDUCED)
-        assert (config.points, config.limit) == (256, None)
+        assert (config.points, config.limit) == (128, None)
         assert config.options["width"] <= 0.5
 
 
@@ -42,7 +42,7 @@ def test_names_in_budgets_exist(budget):
     assert all(any(key == cell or key.startswith(f"{cell}/") for key in keys) for cell in budget.cells)
 
 
-@pytest.mark.parametrize("name", ["quick", "reduced"])
+@pytest.mark.parametrize("name", ["quick", "reduced", "long"])
 def test_networks_of_small_budgets_can_be_built(name):
     for network in NETWORKS:
         build_network(config_of(Experiment("modelnet40", network, "reqnn"), get_budget(name)), 40)
@@ -69,8 +69,9 @@ def test_the_special_goes_before_the_general():
 
 def test_what_was_reduced_is_said():
     notes = " ".join(reductions(REDUCED, experiments()))
-    assert "all: width 0.5 (1.0), points 256 (1024)" in notes
-    assert "modelnet40/dgcnn: k 16 (20)" in notes
+    assert "width 0.25 (1.0)" in notes
+    assert "points 128 (1024)" in notes
+    assert "k 10 (20)" in notes
     assert reductions(FULL, experiments()) == [f"Budget full: {FULL.summary}."]
     assert "Tested on 200 test shapes only." in reductions(BUDGETS["quick"], experiments())
 
@@ -79,9 +80,9 @@ def test_differences_leave_out_what_decides_nothing():
     config = config_of(ONE, REDUCED)
     assert differing(config, replace(config, out="elsewhere", threads=7, workers=2, root="there")) == {}
     other = replace(config, epochs=1, options={**config.options, "k": 5})
-    assert differing(config, other) == {"epochs": (config.epochs, 1), "k": (16, 5)}
+    assert differing(config, other) == {"epochs": (config.epochs, 1), "k": (10, 5)}
 
 
 def test_an_unknown_budget_lists_those_there_are():
-    with pytest.raises(InputError, match="there are quick, reduced, full"):
+    with pytest.raises(InputError, match="there are quick, reduced, long, full"):
         get_budget("huge")

@@ -9,7 +9,7 @@ from written_shapes import TINY
 from reqnn.errors import InputError
 from reqnn.paper.budgets import BUDGETS, config_of
 from reqnn.paper.experiments import Experiment
-from reqnn.paper.results import check_run, largest_budget, read_result, result_path, write_result
+from reqnn.paper.results import check_run, fullest_budget, read_result, result_path, write_result
 
 ONE = Experiment("modelnet40", "dgcnn", "reqnn")
 
@@ -74,8 +74,10 @@ def test_a_run_with_other_settings_is_refused(tmp_path):
         check_run(tmp_path, replace(config, epochs=3))
 
 
-def test_the_largest_budget_with_results(out):
-    assert largest_budget(out).name == "quick"
-    assert largest_budget(out / "none").name == "reduced"
+def test_the_budget_with_the_most_results(out):
+    assert fullest_budget(out).name == "quick"
+    assert fullest_budget(out / "none").name == "reduced"
     write_result(out, ONE, BUDGETS["full"], result(), out / "none.csv")
-    assert largest_budget(out).name == "full"
+    assert fullest_budget(out).name == "full"
+    write_result(out, replace(ONE, training="original"), BUDGETS["quick"], result(), out / "none.csv")
+    assert fullest_budget(out).name == "quick"

@@ -32,5 +32,5 @@ def test_records_are_numbers(tmp_path):
     assert records["DGCNN"]["upright"] is None
 
 
-def test_the_largest_budget_is_taken(tmp_path):
+def test_the_fullest_budget_is_taken(tmp_path):
     assert table5(tmp_path).settings == {"budget": "reduced"}

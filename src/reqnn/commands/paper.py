@@ -27,7 +27,7 @@ class Paper(Command):
         table2: parameters, multiply-adds and FLOPs of the four networks and their REQNNs (half a minute)
         table3: which network contains which operation (seconds)
         table4: accuracy on turned shapes, originals and REQNNs, ModelNet40 and 3D MNIST; with --budget the networks that
-            have no result yet are trained and tested first (quick: minutes; reduced: hours on two cores; full: GPUs)
+            have no result yet are trained and tested first (quick: minutes; reduced: two hours; long: a day; full: GPUs)
         table5: ModelNet40 learned without rotations and tested with, from the results of table 4
         figure1: a cloud and a feature inside the network, both turned; trains two networks for half a minute each
         figure2: features inside the network are turned and decoded; trains two networks for a minute each
@@ -52,9 +52,10 @@ class Paper(Command):
     """A folder to write the tables to, as Markdown and JSON. Results of table 4 are there, too; default for these: results."""
 
     budget: Annotated[
-        Literal["quick", "reduced", "full"] | None, tyro.conf.arg(metavar="{quick,reduced,full}", help_behavior_hint="")
+        Literal["quick", "reduced", "long", "full"] | None,
+        tyro.conf.arg(metavar="{quick,reduced,long,full}", help_behavior_hint=""),
     ] = None
-    """table4: train what is missing at this cost. Without it, and for table 5: the largest budget that has results is shown."""
+    """table4: train what is missing at this cost. Without it, and for table 5: the budget with the most results is shown."""
 
     only: Annotated[tuple[str, ...], tyro.conf.arg(metavar="CELL [CELL ...]", help_behavior_hint="")] = ()
     """table4: train these cells only, in this order: DATA/NETWORK/TRAINING or its beginning, * for any part."""

@@ -71,9 +71,8 @@ def write_result(out: str | Path, experiment: Experiment, budget: Budget, result
     return path
 
 
-def largest_budget(out: str | Path) -> Budget:
-    """The largest budget that has results; `reduced` where none has."""
-    for budget in reversed(BUDGETS.values()):
-        if any(result_path(out, one, budget).exists() for one in experiments()):
-            return budget
-    return BUDGETS["reduced"]
+def fullest_budget(out: str | Path) -> Budget:
+    """The budget with the most results, the larger one among equals; `reduced` where none has any."""
+    counts = {budget.name: sum(result_path(out, one, budget).exists() for one in experiments()) for budget in BUDGETS.values()}
+    best = max(reversed(BUDGETS), key=lambda name: counts[name])
+    return BUDGETS[best if counts[best] else "reduced"]

@@ -9,7 +9,7 @@ from typing import Any
 from reqnn.paper.budgets import Budget, config_of, differing, get_budget, reductions
 from reqnn.paper.experiments import DATA, NETWORKS, TRAINING_SETTINGS, TRAININGS, Experiment, experiments
 from reqnn.paper.printed import TABLE4, TABLE4_CORRECTED
-from reqnn.paper.results import largest_budget, read_result
+from reqnn.paper.results import fullest_budget, read_result
 from reqnn.paper.table import Cell, Table
 
 MISSING = "–"
@@ -32,7 +32,7 @@ COLUMNS = [
 
 def table4(out: str | Path = "results", budget: str | Budget | None = None) -> Table:
     """The results of a budget, by default the largest that has any, beside the paper's figures and their correction."""
-    chosen = largest_budget(out) if budget is None else get_budget(budget) if isinstance(budget, str) else budget
+    chosen = fullest_budget(out) if budget is None else get_budget(budget) if isinstance(budget, str) else budget
     cells = [Experiment(data, network, training) for data in DATA for network in _networks() for training in ORDER]
     results = {one: read_result(out, one, chosen) for one in cells}
     return Table(

@@ -28,7 +28,7 @@ def linear(x: Q, weight: Tensor, bias: Tensor | None = None) -> Any:
     """w·f along the last axis, or, at the first Linear on (B, C) features, Quaternion2Real and the ordinary Linear."""
     if not isinstance(x, Q) or isinstance(weight, Q):
         raise NoRuleError("quaternion features are used as the weight of a linear map")
-    if _stands_at_head(x):
+    if stands_at_head(x):
         real = to_real(x)
         return F.linear(real, x.context.widen(weight, real.shape[-1]), bias)
     refuse_elsewhere(x, x.rank - 1)
@@ -48,7 +48,7 @@ def pointwise(parts: Tensor, weight: Tensor, channels: int) -> Tensor:
     return from_rows(times(parts.movedim((0, channels + 1), (-2, -1)), weight), channels)
 
 
-def _pointwise(weight: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+def is_pointwise(weight: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
     """Whether a convolution has a kernel of size 1, and steps from place to place."""
     given = {**dict(zip(("stride", "padding", "dilation", "groups"), args, strict=False)), **kwargs}
 
@@ -60,7 +60,7 @@ def _pointwise(weight: Tensor, args: tuple[Any, ...], kwargs: dict[str, Any]) ->
     return weight.shape[2:].numel() == 1 and all_are("stride", 1) and unpadded and all_are("groups", 1)
 
 
-def _stands_at_head(x: Q) -> bool:
+def stands_at_head(x: Q) -> bool:
     """Whether Quaternion2Real belongs here: features of whole clouds, one row a cloud (paper, section 3.5)."""
     context = x.context
     if not context.auto_real or (x.axis is not None and x.holds_vectors(x.axis)):
@@ -105,7 +105,7 @@ def _convolution(name: str, spatial: int, transposed: bool = False) -> None:
         kwargs.pop("bias", None)
 
         def layer(parts: Tensor) -> Tensor:
-            if not transposed and _pointwise(weight, args, kwargs):
+            if not transposed and is_pointwise(weight, args, kwargs):
                 return pointwise(parts, weight.flatten(1), channels)
             flat = parts.flatten(0, 1) if x.rank == spatial + 2 else parts
             out = function(flat, weight, None, *args, **kwargs)
