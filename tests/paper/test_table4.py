@@ -7,7 +7,7 @@ import pytest
 from written_shapes import TINY
 
 from reqnn.errors import InputError
-from reqnn.paper import table4
+from reqnn.paper import table4, table5
 from reqnn.paper.budgets import BUDGETS, config_of
 from reqnn.paper.experiments import Experiment, experiments
 from reqnn.paper.printed import TABLE4, TABLE4_CORRECTED
@@ -129,3 +129,18 @@ def test_files(full, tmp_path):
 def test_the_budgets_that_ship_have_captions(tmp_path):
     for name in BUDGETS:
         assert table4(tmp_path, name).notes[0].startswith(f"Budget {name}: ")
+
+
+def test_longer_runs_are_told_beside(tmp_path):
+    reduced, long = BUDGETS["reduced"], BUDGETS["long"]
+    one = Experiment("modelnet40", "dgcnn", "reqnn")
+    for cell in experiments()[:2]:
+        written(tmp_path, cell, reduced)
+    written(tmp_path, one, long, epochs=48, rotated=0.7801)
+    table = table4(tmp_path)
+    assert table.settings == {"budget": "reduced"}
+    notes = " ".join(table.notes)
+    assert "Longer: DGCNN on ModelNet40: REQNN, budget long (256 points, 48 epochs, 2.0 hours): 80.00 upright, 78.01" in notes
+    assert f"`{one.command('long', str(tmp_path))}`" in notes
+    assert "78.01" in " ".join(table5(tmp_path).notes)
+    assert "Longer" not in " ".join(table4(tmp_path, "long").notes)

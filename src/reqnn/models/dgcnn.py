@@ -10,7 +10,8 @@ import torch.nn as nn
 from reqnn.nn.batch_norm import turn_into_batch_norm
 from reqnn.nn.edge_conv import QuaternionEdgeConv
 from reqnn.rules import get_rules
-from reqnn.rules.vector_neurons.edge_conv import factorised
+from reqnn.rules.full.edge_conv import factorised as factorised_full
+from reqnn.rules.vector_neurons.edge_conv import factorised as factorised_vectors
 from reqnn.tensor import QuaternionTensor
 
 from .arguments import check_points, scaled
@@ -50,7 +51,8 @@ def fuse(block: EdgeConv, x: QuaternionTensor) -> QuaternionEdgeConv | None:
     return QuaternionEdgeConv(convolution, norm, block[2], block.k)
 
 
-get_rules("vector-neurons").module(EdgeConv)(factorised)
+get_rules("vector-neurons").module(EdgeConv)(factorised_vectors)
+get_rules("full").module(EdgeConv)(factorised_full)
 
 
 @register("dgcnn", to_real="conv6")

@@ -76,3 +76,11 @@ def fullest_budget(out: str | Path) -> Budget:
     counts = {budget.name: sum(result_path(out, one, budget).exists() for one in experiments()) for budget in BUDGETS.values()}
     best = max(reversed(BUDGETS), key=lambda name: counts[name])
     return BUDGETS[best if counts[best] else "reduced"]
+
+
+def results_of_larger_budgets(out: str | Path, shown: Budget) -> list[tuple[Budget, Experiment, dict[str, Any]]]:
+    """Cells measured at larger budgets than the one that is shown, smallest budget first."""
+    larger = list(BUDGETS.values())
+    larger = larger[larger.index(shown) + 1 :] if shown in larger else []
+    found = ((budget, one, read_result(out, one, budget)) for budget in larger for one in experiments())
+    return [(budget, one, result) for budget, one, result in found if result is not None]

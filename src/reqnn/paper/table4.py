@@ -9,7 +9,7 @@ from typing import Any
 from reqnn.paper.budgets import Budget, config_of, differing, get_budget, reductions
 from reqnn.paper.experiments import DATA, NETWORKS, TRAINING_SETTINGS, TRAININGS, Experiment, experiments
 from reqnn.paper.printed import TABLE4, TABLE4_CORRECTED
-from reqnn.paper.results import fullest_budget, read_result
+from reqnn.paper.results import fullest_budget, read_result, results_of_larger_budgets
 from reqnn.paper.table import Cell, Table
 
 MISSING = "–"
@@ -31,7 +31,7 @@ COLUMNS = [
 
 
 def table4(out: str | Path = "results", budget: str | Budget | None = None) -> Table:
-    """The results of a budget, by default the largest that has any, beside the paper's figures and their correction."""
+    """The results of a budget, by default the one that has the most, beside the paper's figures and their correction."""
     chosen = fullest_budget(out) if budget is None else get_budget(budget) if isinstance(budget, str) else budget
     cells = [Experiment(data, network, training) for data in DATA for network in _networks() for training in ORDER]
     results = {one: read_result(out, one, chosen) for one in cells}
@@ -103,8 +103,24 @@ def _notes(results: dict[Experiment, dict[str, Any] | None], budget: Budget, out
     ]
     notes += _verdict(results)
     notes += [line for one, result in results.items() if result is not None for line in _explanation(one, result)]
+    notes += longer_runs(out, budget)
     if missing:
         notes.append(f"{MISSING} not measured yet ({len(missing)} of {len(results)}): `{command_for(missing, budget, out)}`")
+    return notes
+
+
+def longer_runs(out: str | Path, shown: Budget, data: str | None = None) -> list[str]:
+    """What cells came to at larger budgets than the one that a table shows, where they were measured (on one data set)."""
+    notes = []
+    for budget, one, result in results_of_larger_budgets(out, shown):
+        if data in (None, one.data):
+            notes.append(
+                f"Longer: {one.title}, budget {budget.name} ({result['config']['points']} points, {result['epochs']} epochs, "
+                f"{(result['seconds'] or 0) / 3600:.1f} hours): {100 * result['upright']:.2f} upright, "
+                f"{100 * result['rotated']:.2f} rotated, {100 * result['consistency']:.2f} % keep their answer in "
+                f"all; `{one.command(budget.name, str(out))}`."
+            )
+            notes += _explanation(one, result)
     return notes
 
 

@@ -11,10 +11,11 @@ __all__ = ["TABLE1", "Rule", "RuleSet", "get_rules", "module_rule", "rule"]
 
 
 def _sets() -> dict[str, RuleSet]:
+    from reqnn.rules.full import full
     from reqnn.rules.paper import paper
     from reqnn.rules.vector_neurons import vector_neurons
 
-    return {"paper": paper, "vector-neurons": vector_neurons}
+    return {"paper": paper, "vector-neurons": vector_neurons, "full": full}
 
 
 def get_rules(rules: str | RuleSet) -> RuleSet:

@@ -1,23 +1,9 @@
 """Small networks that hold one call each, revised by the rules of Vector Neurons."""
 
-import torch
-from torch import nn
-
 import reqnn
-from reqnn.context import Context
-from reqnn.plan import Plan
-from reqnn.tensor import QuaternionTensor
+from rules.revised_calls import Calls, revised_call
 
-
-class Calls(nn.Module):
-    """A module whose forward is a function."""
-
-    def __init__(self, function):
-        super().__init__()
-        self.part = function
-
-    def forward(self, x):
-        return self.part(x)
+__all__ = ["Calls", "on_quaternions", "rules"]
 
 
 def rules(**options):
@@ -25,26 +11,5 @@ def rules(**options):
 
 
 def on_quaternions(function, x, seed=0, strict=False, batch=None, **options):
-    """Run a function once with a plan, so that its parameters are made; gives what runs it from then on.
-
-    The returned module and callable take quaternion features of the shape of x.
-    """
-    net = Calls(function).to(x.components.dtype)
-    names = {id(module): name for name, module in net.named_modules()}
-    plan = Plan(net)
-    with torch.no_grad():
-        for _ in range(2):  # a batch-norm is swapped in the first
-            plan.begin()
-            net(
-                QuaternionTensor(
-                    x.components, x.axis, x.vectors, Context(rules(**options), strict, batch, names=names, plan=plan)
-                )
-            )
-    torch.manual_seed(seed)
-    plan.learned.initialise()
-    names = {id(module): name for name, module in net.named_modules()}
-
-    def run(x):
-        return net(QuaternionTensor(x.components, x.axis, x.vectors, Context(rules(**options), strict, batch, names=names)))
-
-    return net, run
+    """See `revised_call`."""
+    return revised_call(rules(**options), function, x, seed, strict, batch)

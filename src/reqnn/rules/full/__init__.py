@@ -1,0 +1,6 @@
+"""Full quaternions: the real parts run the ordinary network, the imaginary ones carry orientation. One file a layer."""
+
+from reqnn.rules.full import batch_norm, invariant, linear, pooling, relu
+from reqnn.rules.full.base import full
+
+__all__ = ["batch_norm", "full", "invariant", "linear", "pooling", "relu"]

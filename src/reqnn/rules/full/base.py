@@ -1,0 +1,111 @@
+"""The set of rules, its options, and what its layers share: the two parts of a quaternion and how they meet.
+
+A general quaternion s + v has a real part that rotation leaves alone and an imaginary part that turns. The real parts run the
+ordinary network, biases and all; the imaginary parts carry orientation. They meet in two ways only, both equivariant:
+
+    linear maps p, q, r of the imaginary parts enter the real ones as ‖p‖, ⟨p, q⟩ and, with a cross product, ⟨p × q, r⟩
+    the real part opens or closes the imaginary one: v·γ(s)
+
+The last invariant changes its sign in a mirror: with it, and only with it, left and right are told apart.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from reqnn.errors import InputError
+from reqnn.rules.paper.base import paper
+from reqnn.rules.registry import RuleSet
+from reqnn.tensor import QuaternionTensor as Q
+from reqnn.tensor import safe_sqrt
+
+full = RuleSet("full", parent=paper, options={"products": 16, "pooling": "mean", "handed": True, "unit": "both"})
+"""Options: ``products``, how many invariants of each kind a layer feeds into its real part; ``pooling``, what a maximum over
+real parts does with the imaginary ones: their "mean", or that of the "winner"; ``handed``, whether triple products, which tell
+mirror images apart, are among the invariants; ``unit``, where imaginary parts are brought to unit size: in every "norm" layer,
+behind every "pool", or "both"."""
+
+EPS = 1e-3  # of a mean squared length: what is shorter fades, and rounding is not blown up
+
+
+def real_part(x: Q) -> Tensor | None:
+    """s (*shape), None where the quaternions are pure."""
+    return x.components[0] if x.components.shape[0] == 4 else None
+
+
+def join(x: Q, real: Tensor, imaginary: Tensor) -> Q:
+    """s + v. Shapes: real (*shape), imaginary (3, *shape)"""
+    return x.like(torch.cat([real[None], imaginary]))
+
+
+def channel_axis(x: Q) -> int:
+    """The axis that layers mix: where the last linear map had it, or that of coordinates; 1 where neither is known."""
+    known = x.channel_axis if x.channel_axis is not None else x.axis
+    return min(1, x.rank - 1) if known is None else known
+
+
+def products(x: Q) -> int:
+    """How many invariants of each kind a layer takes."""
+    count = x.context.rules.option("products")
+    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
+        raise InputError(f"the option products of the rule set is {count!r}; it must be a whole number of at least 1")
+    return count
+
+
+def kinds(x: Q) -> int:
+    """How many linear maps an invariant of each kind needs: p and q, or p, q and r."""
+    return 3 if choice(x, "handed", True, False) else 2
+
+
+def invariants(maps: Tensor, count: int, axis: int) -> Tensor:
+    """‖p‖, ⟨p, q⟩ and, where there is an r, ⟨p × q, r⟩, side by side.
+
+    Shapes: maps (3, *) with the channels of p, q (, r) on logical axis `axis` → (*) with 2·count (3·count) there
+    """
+    parts = maps.unflatten(axis + 1, (-1, count)).unbind(axis + 1)
+    p, q = parts[0], parts[1]
+    found = [safe_sqrt(p.square().sum(0)), (p * q).sum(0)]
+    if len(parts) == 3:
+        found.append((torch.linalg.cross(p, q, dim=0) * parts[2]).sum(0))
+    return torch.cat(found, dim=axis)
+
+
+def gate(real: Tensor) -> Tensor:
+    """γ(s) = ½ + ½·s/√(1 + s²), how far the real part opens the imaginary one: a sigmoid without an exponential."""
+    return 0.5 + 0.5 * real * (1 + real.square()).rsqrt()
+
+
+def unit_size(x: Q, imaginary: Tensor, axis: int, where: str) -> Tensor:
+    """v / √(1/C Σ_c ‖v_c‖² + ε) at each place, where the option ``unit`` asks for it.
+
+    Shapes: imaginary (3, *) with C on logical axis `axis` → the same
+    """
+    if choice(x, "unit", "norm", "pool", "both") not in (where, "both"):
+        return imaginary
+    return imaginary * (imaginary.square().sum(0).mean(axis, keepdim=True) + EPS).rsqrt()
+
+
+def choice(x: Q, option: str, *values: Any) -> Any:
+    """An option that has to be one of some values."""
+    given = x.context.rules.option(option)
+    if given not in values:
+        raise InputError(f"the option {option} of the rule set is {given!r}; it must be {' or '.join(map(repr, values))}")
+    return given
+
+
+def uniform(weight: Tensor) -> None:
+    """Weights (O, C, *) whose products have about the size of what they are given."""
+    bound = math.sqrt(3 / weight[0].numel())
+    with torch.no_grad():
+        weight.uniform_(-bound, bound)
+
+
+def small(weight: Tensor) -> None:
+    """The weights of invariants: they begin beside those of the real part, not above them."""
+    bound = 1 / math.sqrt(weight[0].numel())
+    with torch.no_grad():
+        weight.uniform_(-bound, bound)

@@ -1,0 +1,65 @@
+"""Normalisation: the original's own for the real part; the imaginary one is brought to unit size at each place.
+
+    s′ = BN(s) with gamma and beta,    v′ = v / √(1/C Σ_c ‖v_c‖² + ε)
+
+No statistics of the batch are needed for the imaginary part: what it divides by turns with nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import torch.nn.functional as F
+from torch import Tensor
+
+from reqnn.errors import NoRuleError
+from reqnn.rules.full.base import full, join, real_part, unit_size
+from reqnn.rules.paper.convolution import refuse_elsewhere
+from reqnn.tensor import QuaternionTensor as Q
+
+
+def _normed(x: Q, real: Tensor, axis: int) -> Q:
+    out = join(x, real, unit_size(x, x.imaginary(), axis, "norm"))
+    out.channel_axis = axis
+    return out
+
+
+def _real(x: Q) -> Tensor:
+    real = real_part(x)
+    if real is None:
+        raise NoRuleError("a normalisation of pure quaternions: it acts on real parts, which the first linear layer makes")
+    return real
+
+
+@full.rule("batch_norm", row="Batch-normalization")
+def batch_norm(x: Q, *args: Any, **kwargs: Any) -> Q:
+    """The ordinary batch-norm, with its statistics, gamma and beta, of the real part."""
+    refuse_elsewhere(x, 1)
+    return _normed(x, F.batch_norm(_real(x), *args, **kwargs), 1)
+
+
+@full.rule("group_norm", row="Group normalization", extension=True)
+def group_norm(x: Q, *args: Any, **kwargs: Any) -> Q:
+    """The ordinary group norm of the real part."""
+    refuse_elsewhere(x, 1)
+    return _normed(x, F.group_norm(_real(x), *args, **kwargs), 1)
+
+
+@full.rule("instance_norm", row="Instance normalization", extension=True)
+def instance_norm(x: Q, *args: Any, **kwargs: Any) -> Q:
+    """The ordinary instance norm of the real part."""
+    refuse_elsewhere(x, 1)
+    return _normed(x, F.instance_norm(_real(x), *args, **kwargs), 1)
+
+
+@full.rule("layer_norm", row="Layer normalization", extension=True)
+def layer_norm(x: Q, normalized_shape: Sequence[int], *args: Any, **kwargs: Any) -> Q:
+    """The ordinary layer norm of the real part; the imaginary one over its last axis."""
+    return _normed(x, F.layer_norm(_real(x), tuple(normalized_shape), *args, **kwargs), x.rank - 1)
+
+
+@full.rule("rms_norm", row="Layer normalization", extension=True)
+def rms_norm(x: Q, normalized_shape: Sequence[int], *args: Any, **kwargs: Any) -> Q:
+    """The ordinary RMS norm of the real part; the imaginary one over its last axis."""
+    return _normed(x, F.rms_norm(_real(x), list(normalized_shape), *args, **kwargs), x.rank - 1)

@@ -1,0 +1,98 @@
+"""Linear maps and convolutions.
+
+    v′ = W ⊗ v                                    W: the weights of the original, as in the paper
+    s′ = R ⊗ s + b + U·(‖p‖, ⟨p, q⟩, ⟨p × q, r⟩)   p, q, r = P ⊗ v; b: the bias of the original
+
+R, P and U are learned beside W. Pure quaternions, such as coordinates, have no s and need no R.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from reqnn.errors import NoRuleError
+from reqnn.nn.quaternion_to_real import to_real
+from reqnn.rules.full.base import full, invariants, join, kinds, products, real_part, small, uniform
+from reqnn.rules.paper.convolution import is_pointwise, pointwise, refuse_elsewhere, stands_at_head
+from reqnn.tensor import QuaternionTensor as Q
+
+Layer = Callable[[Tensor, Tensor], Tensor]
+"""(n, *) components and a weight → (n, *) components."""
+
+
+def mixed(x: Q, weight: Tensor, bias: Tensor | None, axis: int, layer: Layer, like: Callable[[int], tuple[int, ...]]) -> Q:
+    """The rule, for a layer that mixes logical axis `axis`.
+
+    Args:
+        layer: the bias-free map with a weight.
+        like: a number of output channels → the shape of a weight with so many.
+    """
+    learned = x.context.learned("full")
+    imaginary, real = x.imaginary(), real_part(x)
+    out = layer(imaginary, weight)
+    channels = out.shape[axis + 1]
+    count, maps = products(x), kinds(x)
+    mapped = layer(imaginary, learned.parameter("maps", like(maps * count), imaginary, uniform))
+    found = invariants(mapped, count, axis)
+    weights = learned.parameter("invariants", (channels, found.shape[axis]), imaginary, small)
+    scalars = pointwise(found[None], weights, axis)[0]
+    if real is not None:
+        scalars = scalars + layer(real[None], learned.parameter("real", tuple(weight.shape), imaginary, uniform))[0]
+    if bias is not None:
+        scalars = scalars + bias.reshape(-1, *[1] * (scalars.dim() - 1 - axis))
+    out = join(x, scalars, out)
+    out.channel_axis = axis
+    return out
+
+
+@full.rule("linear", row="Convolution")
+def linear(x: Q, weight: Tensor, bias: Tensor | None = None) -> Any:
+    """Along the last axis, or, at the first Linear on (B, C) features, Quaternion2Real and the ordinary Linear."""
+    if not isinstance(x, Q) or isinstance(weight, Q):
+        raise NoRuleError("quaternion features are used as the weight of a linear map")
+    if stands_at_head(x):
+        real = to_real(x)
+        return F.linear(real, x.context.widen(weight, real.shape[-1]), bias)
+    axis = x.rank - 1
+    refuse_elsewhere(x, axis)
+    weight = x.context.fit(weight, 1, x.layout_on(axis))
+    return mixed(x, weight, bias, axis, lambda parts, w: pointwise(parts, w, axis), lambda n: (n, *weight.shape[1:]))
+
+
+def _convolution(name: str, spatial: int, transposed: bool = False) -> None:
+    function = getattr(torch, name)
+
+    def apply(x: Q, weight: Tensor, bias: Tensor | None = None, *args: Any, **kwargs: Any) -> Q:
+        if not isinstance(x, Q) or isinstance(weight, Q):
+            raise NoRuleError("quaternion features are used as the kernel of a convolution")
+        axis = x.rank - spatial - 1
+        refuse_elsewhere(x, axis)
+        weight = x.context.fit(weight, 0 if transposed else 1, x.layout_on(axis))
+        kwargs.pop("bias", None)
+
+        def layer(parts: Tensor, weight: Tensor) -> Tensor:
+            if not transposed and is_pointwise(weight, args, kwargs):
+                return pointwise(parts, weight.flatten(1), axis)
+            flat = parts.flatten(0, 1) if x.rank == spatial + 2 else parts
+            out = function(flat, weight, None, *args, **kwargs)
+            return out.unflatten(0, (parts.shape[0], -1)) if x.rank == spatial + 2 else out
+
+        def like(channels: int) -> tuple[int, ...]:
+            shape = list(weight.shape)
+            shape[int(transposed)] = channels
+            return tuple(shape)
+
+        return mixed(x, weight, bias, axis, layer, like)
+
+    apply.__doc__ = f"The rule in {spatial} dimensions."
+    full.rule(name, row="Convolution")(apply)
+
+
+for _spatial in (1, 2, 3):
+    _convolution(f"conv{_spatial}d", _spatial)
+    _convolution(f"conv_transpose{_spatial}d", _spatial, transposed=True)
