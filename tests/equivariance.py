@@ -64,8 +64,8 @@ def turned(x, rotation, axis=None):
     if isinstance(x, (tuple, list)):
         return [turned(item, rotation, axis) for item in x]
     if isinstance(x, QuaternionTensor):
-        assert x.components.shape[0] == 3
-        return x.same(torch.einsum("ij,j...->i...", rotation.to(x.components.dtype), x.components))
+        imaginary = torch.einsum("ij,j...->i...", rotation.to(x.components.dtype), x.imaginary())
+        return x.same(torch.cat([x.components[:-3], imaginary]))
     return x if axis is None or x is None else turned(from_real(x, axis), rotation).as_real()
 
 

@@ -292,6 +292,11 @@ def tag_vectors_hook(module: nn.Module, args: tuple, output: Any) -> Any:
     return tagged
 
 
+def predicts_vectors(module: nn.Module) -> bool:
+    """Whether the output channels of a layer are coordinates."""
+    return any(hook is tag_vectors_hook for hook in module._forward_hooks.values())
+
+
 def _same_axis(parameter: Tensor, view: Tensor, dim: int) -> int:
     """The axis of a parameter that axis `dim` of a view of it runs along."""
     for axis in range(parameter.dim()):

@@ -27,8 +27,8 @@ class Audit(NetworkCommand):
 
     def run(self) -> int:
         """Build, revise where asked, audit, print."""
-        if not self.equivariant and (self.to_real or self.coordinates or self.remove):
-            raise InputError("--to-real, --coordinates and --remove say how to revise: add --equivariant")
+        if not self.equivariant and (self.to_real or self.coordinates or self.remove or self.rules != "paper"):
+            raise InputError("--to-real, --coordinates, --remove and --rules say how to revise: add --equivariant")
         model, points = self.original(self.equivariant)
         with busy("auditing"):
             net = self.revised(model, points) if self.equivariant else model

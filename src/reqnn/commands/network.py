@@ -57,6 +57,8 @@ class NetworkCommand(Command):
     strict: bool = False
     """Refuse rules that go beyond the paper."""
 
+    rules: Literal["paper", "vector-neurons", "full"] = "paper"
+    """The rule set of the revision."""
     init: Literal["fresh", "copy"] = "fresh"
     """Weights of the revised network: new, or the original's wherever shapes allow."""
 
@@ -107,13 +109,14 @@ class NetworkCommand(Command):
             from reqnn.models.registry import model_entry
 
             given = {key: value for key, value in given.items() if value}
-            given = {**model_entry(self.model).recipe, **given}
+            given = {**model_entry(self.model).recipe_for(self.rules), **given}
         return revise(
             model,
             points,
             scalars=self.scalars,
             vector_axis=self.vector_axis,
             init=self.init,
+            rules=self.rules,
             strict=self.strict,
             **given,
         )

@@ -55,7 +55,7 @@ get_rules("vector-neurons").module(EdgeConv)(factorised_vectors)
 get_rules("full").module(EdgeConv)(factorised_full)
 
 
-@register("dgcnn", to_real="conv6")
+@register("dgcnn", to_real="conv6", recipes={"full": {"to_real": "conv5"}})
 class DGCNN(nn.Module):
     """Four edge convolutions on graphs that are rebuilt in feature space, then max ⊕ mean over the points.
 

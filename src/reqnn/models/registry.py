@@ -26,12 +26,18 @@ class Entry:
     | fixed | options that the name itself decides (`pointnet_stn`: stn=True) |
     | equivariant_options | defaults of the network that the published REQNN revises, where they differ |
     | recipe | keyword arguments for `reqnn.revise` |
+    | recipes | rule set → keyword arguments that are others for it |
     """
 
     build: Callable[..., nn.Module]
     fixed: dict[str, Any] = field(default_factory=dict)
     equivariant_options: dict[str, Any] = field(default_factory=dict)
     recipe: dict[str, Any] = field(default_factory=dict)
+    recipes: dict[str, dict[str, Any]] = field(default_factory=dict)
+
+    def recipe_for(self, rules: str) -> dict[str, Any]:
+        """What `reqnn.revise` must be told where it goes by the rule set of that name."""
+        return self.recipe | self.recipes.get(rules, {})
 
     @property
     def options(self) -> list[str]:
@@ -47,14 +53,18 @@ def register(
     *,
     fixed: dict[str, Any] | None = None,
     equivariant_options: dict[str, Any] | None = None,
+    recipes: dict[str, dict[str, Any]] | None = None,
     **recipe: Any,
 ) -> Callable[[Builder], Builder]:
-    """Register a model under a name; `recipe` is what `reqnn.revise` takes: to_real, coordinates, remove, …."""
+    """Register a model under a name; `recipe` is what `reqnn.revise` takes: to_real, coordinates, remove, ….
+
+    `recipes` says by the names of rule sets what is different for them.
+    """
 
     def decorate(build: Builder) -> Builder:
         if name in _ENTRIES:
             raise InputError(f"a model named {name!r} is already registered: {_ENTRIES[name].build.__qualname__}")
-        _ENTRIES[name] = Entry(build, fixed or {}, equivariant_options or {}, recipe)
+        _ENTRIES[name] = Entry(build, fixed or {}, equivariant_options or {}, recipe, recipes or {})
         return build
 
     return decorate
@@ -102,9 +112,11 @@ def create_model(
         return model
 
     from ..revision import revise
+    from ..rules import get_rules
 
+    recipe = entry.recipe_for(get_rules(rules).name)
     example = example_points(model) if points is None else points
-    return revise(model, example, init=init, rules=rules, vector_axis=-1, **entry.recipe)
+    return revise(model, example, init=init, rules=rules, vector_axis=-1, **recipe)
 
 
 def example_points(model: nn.Module) -> torch.Tensor:

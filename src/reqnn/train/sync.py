@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from reqnn.errors import InputError
 from reqnn.nn.batch_norm import QuaternionBatchNorm
+from reqnn.tensor import QuaternionTensor
 
 
 class _Sum(torch.autograd.Function):
@@ -61,7 +62,11 @@ class SynchronisedBatchNorm(nn.modules.batchnorm._BatchNorm):
             raise InputError(f"a batch-norm needs (B, C) or (B, C, *); given {tuple(input.shape)}")
 
     def forward(self, input: Tensor) -> Tensor:
-        """Normalise; in eval mode as torch does."""
+        """Normalise; in eval mode as torch does. Of quaternions, what the rule set says: their real parts, say."""
+        rule = input.context.rules.find("batch_norm_by") if isinstance(input, QuaternionTensor) else None
+        if rule is not None:
+            normed: Tensor = rule.apply(input, self.forward)
+            return normed
         self._check_input_dim(input)
         if not self.training and self.running_mean is not None:
             return super().forward(input)

@@ -125,5 +125,5 @@ def test_export(name):
 
 def test_names():
     assert get_rules("vector-neurons").name == "vector-neurons"
-    with pytest.raises(reqnn.InputError, match="there are: paper, vector-neurons"):
+    with pytest.raises(reqnn.InputError, match="there are: full, paper, vector-neurons"):
         get_rules("neurons")

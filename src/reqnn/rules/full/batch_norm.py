@@ -7,7 +7,7 @@ No statistics of the batch are needed for the imaginary part: what it divides by
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch.nn.functional as F
@@ -37,6 +37,13 @@ def batch_norm(x: Q, *args: Any, **kwargs: Any) -> Q:
     """The ordinary batch-norm, with its statistics, gamma and beta, of the real part."""
     refuse_elsewhere(x, 1)
     return _normed(x, F.batch_norm(_real(x), *args, **kwargs), 1)
+
+
+@full.rule("batch_norm_by", row="Batch-normalization")
+def batch_norm_by(x: Q, layer: Callable[[Tensor], Tensor]) -> Q:
+    """A batch-norm that is no call of ``F.batch_norm``: one whose statistics several processes share."""
+    refuse_elsewhere(x, 1)
+    return _normed(x, layer(_real(x)), 1)
 
 
 @full.rule("group_norm", row="Group normalization", extension=True)

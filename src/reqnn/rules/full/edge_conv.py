@@ -50,16 +50,13 @@ class FullEdgeConv(nn.Sequential):
         rows = x.components.permute(1, 3, 0, 2).contiguous()  # (B, N, 3 or 4, C)
         cloud = rows.flatten(2)
         idx = knn(cloud, cloud, self.k)
-        imaginary = rows[:, :, -3:].contiguous()
-        y, z = _ends(imaginary, convolution.weight)
-        maps = convolution.full_maps_0
+        imaginary, pure = rows[:, :, -3:].contiguous(), rows.shape[2] == 3
+        y, z = _ends(imaginary, convolution.weight if pure else convolution.full_vectors_0)
+        a, b = (torch.zeros_like(y[:, :, 0]),) * 2 if pure else _ends(rows[:, :, 0].contiguous(), convolution.weight)
         kinds = 3 if x.context.rules.option("handed") else 2
+        maps = convolution.full_maps_0
         found = EdgeInvariants.apply(*_ends(imaginary, maps), idx, maps.shape[0] // kinds)
         t = times(found, convolution.full_invariants_0).contiguous()
-        if rows.shape[2] == 4:
-            a, b = _ends(rows[:, :, 0].contiguous(), convolution.full_real_0)
-        else:
-            a = b = torch.zeros_like(y[:, :, 0])
         if convolution.bias is not None:
             b = b + convolution.bias
         real, vectors = self._pooled(x, (t, a, b, y, z), idx, norm, activation)

@@ -1,9 +1,10 @@
 """Linear maps and convolutions.
 
-    v′ = W ⊗ v                                    W: the weights of the original, as in the paper
-    s′ = R ⊗ s + b + U·(‖p‖, ⟨p, q⟩, ⟨p × q, r⟩)   p, q, r = P ⊗ v; b: the bias of the original
+    s′ = W ⊗ s + b + U·(‖p‖, ⟨p, q⟩, ⟨p × q, r⟩)   W, b: weights and bias of the original; p, q, r = P ⊗ v
+    v′ = V ⊗ v
 
-R, P and U are learned beside W. Pure quaternions, such as coordinates, have no s and need no R.
+U, P and V are learned beside W: the real part runs the ordinary network. Pure quaternions, such as coordinates, have no s; W
+then serves as V. A layer that predicts coordinates gives pure quaternions, W ⊗ v.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from torch import Tensor
 
 from reqnn.errors import NoRuleError
 from reqnn.nn.quaternion_to_real import to_real
+from reqnn.plan import predicts_vectors
 from reqnn.rules.full.base import full, invariants, join, kinds, products, real_part, small, uniform
 from reqnn.rules.paper.convolution import is_pointwise, pointwise, refuse_elsewhere, stands_at_head
 from reqnn.tensor import QuaternionTensor as Q
@@ -34,18 +36,24 @@ def mixed(x: Q, weight: Tensor, bias: Tensor | None, axis: int, layer: Layer, li
     """
     learned = x.context.learned("full")
     imaginary, real = x.imaginary(), real_part(x)
-    out = layer(imaginary, weight)
-    channels = out.shape[axis + 1]
-    count, maps = products(x), kinds(x)
-    mapped = layer(imaginary, learned.parameter("maps", like(maps * count), imaginary, uniform))
-    found = invariants(mapped, count, axis)
+    if predicts_vectors(learned.owner):  # coordinates are pure
+        x.context.drop_bias(bias)
+        out = x.like(layer(imaginary, weight))
+        out.channel_axis = axis
+        return out
+    turning = weight if real is None else learned.parameter("vectors", tuple(weight.shape), imaginary, uniform)
+    vectors = layer(imaginary, turning)
+    channels = vectors.shape[axis + 1]
+    count = products(x)
+    maps = layer(imaginary, learned.parameter("maps", like(kinds(x) * count), imaginary, uniform))
+    found = invariants(maps, count, axis)
     weights = learned.parameter("invariants", (channels, found.shape[axis]), imaginary, small)
     scalars = pointwise(found[None], weights, axis)[0]
     if real is not None:
-        scalars = scalars + layer(real[None], learned.parameter("real", tuple(weight.shape), imaginary, uniform))[0]
+        scalars = scalars + layer(real[None], weight)[0]
     if bias is not None:
         scalars = scalars + bias.reshape(-1, *[1] * (scalars.dim() - 1 - axis))
-    out = join(x, scalars, out)
+    out = join(x, scalars, vectors)
     out.channel_axis = axis
     return out
 
