@@ -5,10 +5,11 @@ from dataclasses import replace
 import pytest
 
 from reqnn.errors import InputError
-from reqnn.paper.budgets import BUDGETS, FULL, REDUCED, Budget, config_of, differing, get_budget, reductions
+from reqnn.paper.budgets import BUDGETS, FULL, REDUCED, Budget, config_of, get_budget, reductions
 from reqnn.paper.experiments import NETWORKS, TRAINING_SETTINGS, Experiment, experiments
 from reqnn.train import preset
 from reqnn.train.run import build_network
+from reqnn.trials.trial import differing
 
 ONE = Experiment("modelnet40", "dgcnn", "reqnn")
 

@@ -4,14 +4,14 @@ import json
 from dataclasses import replace
 
 import pytest
-from written_shapes import TINY
 
 from reqnn.errors import InputError
 from reqnn.paper import table4, table5
-from reqnn.paper.budgets import BUDGETS, config_of
+from reqnn.paper.budgets import BUDGETS, config_of, trial_of
 from reqnn.paper.experiments import Experiment, experiments
 from reqnn.paper.printed import TABLE4, TABLE4_CORRECTED
-from reqnn.paper.results import write_result
+from reqnn.trials.results import write_result
+from written_shapes import TINY
 
 
 def written(out, one, budget=TINY, **given):
@@ -31,7 +31,7 @@ def written(out, one, budget=TINY, **given):
     if one.training == "reqnn":
         ties = {"neighbours": 4, "shapes": 100, "neighbourhoods": 3200, "tied": 31, "ambiguous": 2}
         values |= {"changed": [], "ambiguity": ties}
-    return write_result(out, one, budget, {**values, **given}, out / "no.csv")
+    return write_result(out, trial_of(one, budget), {**values, **given}, out / "no.csv")
 
 
 @pytest.fixture

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from reqnn.commands.base import BAD_INPUT, OK, Command, busy, console
+from reqnn.commands.base import OK, Command, busy, console, tell_outcome
 from reqnn.errors import InputError
 
 if TYPE_CHECKING:
@@ -115,17 +114,11 @@ class Paper(Command):
 
     def _train(self, results: str) -> int:
         """Train and test the cells that have no result yet; say what is left, and why."""
-        from reqnn.paper.budgets import get_budget
+        from reqnn.paper.budgets import get_budget, trial_of
         from reqnn.paper.experiments import select
-        from reqnn.paper.running import run_experiments
+        from reqnn.trials.running import run_trials
 
         assert self.budget is not None
         budget = get_budget(self.budget)
-        outcome = run_experiments(select(self.only), budget, results, self.runs, self.max_minutes)
-        for key, holder in outcome.elsewhere.items():
-            print(f"{key}: trained elsewhere ({holder})", file=sys.stderr)
-        for key, reason in outcome.failed.items():
-            print(f"error: {key}: {reason}", file=sys.stderr)
-        if outcome.out_of_time:
-            print("the time is up; the same command goes on", file=sys.stderr)
-        return BAD_INPUT if outcome.failed else OK
+        wanted = [trial_of(one, budget) for one in select(self.only)]
+        return tell_outcome(run_trials(wanted, results, self.runs, self.max_minutes))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from inspect import signature
 from typing import Any
 
 from reqnn.errors import InputError
 from reqnn.paper.experiments import TRAINING_SETTINGS, Experiment
-from reqnn.train.config import FREE, TrainConfig
+from reqnn.train.config import TrainConfig
 from reqnn.train.presets import preset
+from reqnn.trials.trial import Trial, differing
 
 Settings = Mapping[str, Any]
 
@@ -58,14 +59,14 @@ _SMALL = {
 }
 """What trains a small network in few epochs (docs/experiments.md); the same for original and REQNN."""
 
-_128_POINTS = {
+_128_POINTS: dict[str, Settings] = {
     "dgcnn": {"options": {"k": 10}},
     "pointnet2": {"options": {"npoint": [64, 16], "radius": [0.4, 0.8], "nsample": [16, 16]}},
     "pointconv": {"options": {"npoint": [64, 16], "nsample": [16, 16], "bandwidth": [0.2, 0.4, 0.8]}},
 }
 """Groupings for an eighth of the points: fewer centres, wider balls."""
 
-_256_POINTS = {
+_256_POINTS: dict[str, Settings] = {
     "dgcnn": {"options": {"k": 16}},
     "pointnet2": {"options": {"npoint": [128, 32], "radius": [0.3, 0.6], "nsample": [16, 16]}},
     "pointconv": {"options": {"npoint": [128, 32], "nsample": [16, 16], "bandwidth": [0.15, 0.3, 0.6]}},
@@ -133,19 +134,17 @@ def config_of(experiment: Experiment, budget: Budget, out: str | None = None) ->
     return preset("paper", experiment.network, **values, data=experiment.data, out=out)
 
 
-def differing(config: TrainConfig, other: TrainConfig) -> dict[str, tuple[Any, Any]]:
-    """The settings that decide the weights and differ, options one by one: name → (of the first, of the second)."""
-    found: dict[str, tuple[Any, Any]] = {}
-    for item in fields(TrainConfig):
-        if item.name in FREE or item.name == "threads":
-            continue
-        one, two = getattr(config, item.name), getattr(other, item.name)
-        if isinstance(one, dict) and isinstance(two, dict):
-            keys = [*one, *(key for key in two if key not in one)]
-            found |= {key: (one.get(key), two.get(key)) for key in keys if _plain(one.get(key)) != _plain(two.get(key))}
-        elif one != two:
-            found[item.name] = one, two
-    return found
+def trial_of(experiment: Experiment, budget: Budget) -> Trial:
+    """A cell within a budget, as what is to be trained and tested."""
+    return Trial(
+        experiment.key,
+        experiment.title,
+        f"table4/{budget.name}",
+        config_of(experiment, budget),
+        experiment.command(budget.name, "results"),
+        budget.copies,
+        budget.test_shapes,
+    )
 
 
 def reductions(budget: Budget, chosen: list[Experiment]) -> list[str]:
@@ -183,10 +182,6 @@ def _families(keys: list[str]) -> list[str]:
     for key in keys:
         rows.setdefault(key.rpartition("/")[0], []).append(key)
     return [name for row, members in rows.items() for name in ([row] if len(members) == len(TRAINING_SETTINGS) else members)]
-
-
-def _plain(value: Any) -> Any:
-    return list(value) if isinstance(value, (list, tuple)) else value
 
 
 def _shown(value: Any) -> str:

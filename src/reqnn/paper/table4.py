@@ -6,11 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from reqnn.paper.budgets import Budget, config_of, differing, get_budget, reductions
+from reqnn.paper.budgets import Budget, config_of, get_budget, reductions
 from reqnn.paper.experiments import DATA, NETWORKS, TRAINING_SETTINGS, TRAININGS, Experiment, experiments
 from reqnn.paper.printed import TABLE4, TABLE4_CORRECTED
 from reqnn.paper.results import fullest_budget, read_result, results_of_larger_budgets
 from reqnn.paper.table import Cell, Table
+from reqnn.trials.trial import differing
 
 MISSING = "–"
 ORDER = ("original", "vertical", "reqnn")

@@ -14,13 +14,13 @@ from torch import Tensor
 from reqnn.auditing import audit
 from reqnn.data.dataset import PointClouds
 from reqnn.errors import InputError
-from reqnn.paper.accuracy import load_test_set, rotation_test, run_facts
 from reqnn.pretrained import loading
 from reqnn.pretrained.card import card_markdown
 from reqnn.train.checkpoint import write_json, write_text
 from reqnn.train.prediction import predict
 from reqnn.train.run import Run, build_network, load_run
 from reqnn.train.weights import model_tensors, save_tensors
+from reqnn.trials.accuracy import load_test_set, rotation_test, run_facts
 
 LARGEST = 12_000_000
 """Bytes of a file that the repository takes."""

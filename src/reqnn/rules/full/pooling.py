@@ -66,7 +66,8 @@ def maximum_over(x: Any, dim: Any = None, keepdim: bool = False, **named: Any) -
     if isinstance(other, Tensor) or not isinstance(x, Q):
         return maximum(x, other)
     if other is None:
-        return _over(x.flatten(), 0, False)[0]
+        flat: Any = x.flatten()
+        return _over(flat, 0, False)[0]
     return torch.return_types.max(_over(x, other, keepdim))
 
 

@@ -6,14 +6,15 @@ import threading
 from dataclasses import replace
 
 import pytest
-from written_shapes import TINY, write_data
 
 from reqnn.errors import InputError
-from reqnn.paper import running
+from reqnn.paper.budgets import trial_of
 from reqnn.paper.experiments import select
-from reqnn.paper.run_lock import RunLock
-from reqnn.paper.running import run_experiments
 from reqnn.train.training import Training
+from reqnn.trials import running
+from reqnn.trials.run_lock import RunLock
+from reqnn.trials.running import run_trials
+from written_shapes import TINY, write_data
 
 KEY = "modelnet40/dgcnn/reqnn"
 FILE = "modelnet40-dgcnn-reqnn"
@@ -27,8 +28,8 @@ def place(tmp_path, monkeypatch):
     return tmp_path
 
 
-def run(*patterns, budget=TINY, **given):
-    return run_experiments(select(patterns or [KEY]), budget, **given)
+def run(*patterns, budget=TINY, out="results", runs="runs/table4", **given):
+    return run_trials([trial_of(one, budget) for one in select(patterns or [KEY])], out, runs, **given)
 
 
 def result(place):

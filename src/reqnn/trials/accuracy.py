@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from reqnn import data
 from reqnn.data.dataset import PointClouds
 from reqnn.data.rotated_test_set import RotatedTestSet
-from reqnn.paper.ambiguity import count_ambiguity, explain_changes
 from reqnn.paper.provenance import provenance
 from reqnn.train.config import TrainConfig
 from reqnn.train.evaluation import measure
 from reqnn.train.prediction import predict
 from reqnn.train.run import Run
+from reqnn.trials.ambiguity import count_ambiguity, explain_changes
 
 BATCH = 32
 

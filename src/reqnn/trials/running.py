@@ -1,4 +1,4 @@
-"""Run the cells of Table 4 that have no result yet: each goes on where it was stopped, and by one process at a time.
+"""Run the trials that have no result yet: each goes on where it was stopped, and by one process at a time.
 
 Any number of processes, on any number of machines, may do this on the same two folders.
 """
@@ -11,26 +11,25 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from reqnn.errors import ReqnnError
-from reqnn.paper.accuracy import load_test_set, rotation_test, run_facts
-from reqnn.paper.budgets import Budget, config_of
-from reqnn.paper.experiments import Experiment
-from reqnn.paper.results import SEED, check_run, read_result, write_result
-from reqnn.paper.run_lock import RunLock
 from reqnn.train.loop import fit
+from reqnn.trials.accuracy import load_test_set, rotation_test, run_facts
+from reqnn.trials.results import SEED, check_run, read_result, write_result
+from reqnn.trials.run_lock import RunLock
+from reqnn.trials.trial import Trial
 
 
 @dataclass
 class Outcome:
-    """What a pass over the cells came to.
+    """What a pass over the trials came to.
 
     Attributes:
-        done: cells measured now.
-        elsewhere: cells that another process is at: key → who.
-        failed: cells that could not be run: key → why.
+        done: trials measured now.
+        elsewhere: trials that another process is at: key → who.
+        failed: trials that could not be run: key → why.
         out_of_time: whether the time was up before all were done.
     """
 
@@ -40,41 +39,40 @@ class Outcome:
     out_of_time: bool = False
 
 
-def run_experiments(
-    wanted: Sequence[Experiment],
-    budget: Budget,
-    out: str | Path = "results",
-    runs: str | Path = "runs/table4",
+def run_trials(
+    wanted: Sequence[Trial],
+    out: str | Path,
+    runs: str | Path,
     minutes: float | None = None,
     say: Callable[[str], None] = print,
 ) -> Outcome:
-    """Train and test what has no result, in order; a failure of one cell does not stop the others.
+    """Train and test what has no result, in order; a failure of one trial does not stop the others.
 
     Args:
         out: the folder for results; `runs`: the folder for runs. Both are shared where work is.
         minutes: stop the training, with a checkpoint, when they are over; a run that is trained is still tested.
     """
-    folders = {one: Path(runs) / budget.name / one.stem for one in wanted}
-    missing = [one for one in wanted if read_result(out, one, budget) is None]
+    folders = {one.key: Path(runs) / Path(one.group).name / one.stem for one in wanted}
+    missing = [one for one in wanted if read_result(out, one) is None]
     for one in missing:
-        check_run(folders[one], config_of(one, budget))  # before hours are spent on another cell
+        check_run(folders[one.key], one.config)  # before hours are spent on another trial
     end = None if minutes is None else time.monotonic() + 60 * minutes
     outcome = Outcome()
     for number, one in enumerate(missing, 1):
         if end is not None and time.monotonic() >= end:
             outcome.out_of_time = True
             break
-        lock = RunLock(folders[one].with_name(f"{one.stem}.lock"))
+        lock = RunLock(folders[one.key].with_name(f"{one.stem}.lock"))
         with lock.held() as ours:
             if not ours:
                 holder = lock.holder() or {"host": "another process", "pid": "?"}
                 outcome.elsewhere[one.key] = f"{holder['host']}, process {holder['pid']}"
                 continue
-            if read_result(out, one, budget) is not None:
+            if read_result(out, one) is not None:
                 continue  # another process measured it while we were busy
             say(f"\n[{number}/{len(missing)}] {one.title}")
             try:
-                path = _measure(one, budget, Path(out), folders[one], end)
+                path = _measure(one, Path(out), folders[one.key], end)
             except KeyboardInterrupt:
                 if lock.lost:
                     outcome.elsewhere[one.key] = "a process that took this run over"
@@ -91,28 +89,28 @@ def run_experiments(
     return outcome
 
 
-def _measure(one: Experiment, budget: Budget, out: Path, folder: Path, end: float | None) -> Path:
-    config = config_of(one, budget, str(folder))
-    clouds = load_test_set(config, budget.test_shapes)  # a test set that is not there is found out about before training
+def _measure(one: Trial, out: Path, folder: Path, end: float | None) -> Path:
+    config = replace(one.config, out=str(folder))
+    clouds = load_test_set(config, one.test_shapes)  # a test set that is not there is found out about before training
     with _stopped_at(end):
         run = fit(config, resume=True)
-    found = rotation_test(run, clouds, budget.copies, SEED)
+    found = rotation_test(run, clouds, one.copies, SEED)
     result = {
         "cell": one.key,
         "title": one.title,
-        "budget": budget.name,
-        "command": one.command(budget.name, "results"),
+        "budget": Path(one.group).name,
+        "command": one.command,
         **found,
         "test": {
             "shapes": len(clouds),
-            "copies": budget.copies,
+            "copies": one.copies,
             "seed": SEED,
-            "limit": budget.test_shapes,
+            "limit": one.test_shapes,
             "fingerprint": clouds.fingerprint(),
         },
         **run_facts(run),
     }
-    return write_result(out, one, budget, result, folder / "log.csv")
+    return write_result(out, one, result, folder / "log.csv")
 
 
 @contextmanager

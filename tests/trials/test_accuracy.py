@@ -5,12 +5,12 @@ import json
 import pytest
 import torch
 from torch import nn
-from written_shapes import CLASSES, shapes
 
 from reqnn.data.dataset import PointClouds
-from reqnn.paper import accuracy
 from reqnn.train import TrainConfig
 from reqnn.train.run import Run
+from reqnn.trials import accuracy
+from written_shapes import CLASSES, shapes
 
 
 class Extent(nn.Module):

@@ -8,9 +8,9 @@ from torch import nn
 
 from reqnn.data import rotated_test_set
 from reqnn.data.dataset import PointClouds
-from reqnn.paper.accuracy import rotated_logits
-from reqnn.paper.ambiguity import count_ambiguity, explain_changes, neighbourhood_ties, neighbours
 from reqnn.train import TrainConfig
+from reqnn.trials.accuracy import rotated_logits
+from reqnn.trials.ambiguity import count_ambiguity, explain_changes, neighbourhood_ties, neighbours
 
 DGCNN = TrainConfig(model="dgcnn", equivariant=True, options={"k": 3}, points=27)
 

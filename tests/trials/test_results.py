@@ -4,12 +4,12 @@ import json
 from dataclasses import replace
 
 import pytest
-from written_shapes import TINY
 
 from reqnn.errors import InputError
-from reqnn.paper.budgets import BUDGETS, config_of
+from reqnn.paper.budgets import config_of, trial_of
 from reqnn.paper.experiments import Experiment
-from reqnn.paper.results import check_run, fullest_budget, read_result, result_path, write_result
+from reqnn.trials.results import check_run, read_result, result_path, write_result
+from written_shapes import TINY
 
 ONE = Experiment("modelnet40", "dgcnn", "reqnn")
 
@@ -22,15 +22,15 @@ def result(**given):
 @pytest.fixture
 def out(tmp_path):
     (tmp_path / "log.csv").write_text("epoch\n1\n")
-    write_result(tmp_path, ONE, TINY, result(), tmp_path / "log.csv")
+    write_result(tmp_path, trial_of(ONE, TINY), result(), tmp_path / "log.csv")
     return tmp_path
 
 
 def test_files(out):
     folder = out / "table4" / "quick"
     assert sorted(path.name for path in folder.iterdir()) == ["modelnet40-dgcnn-reqnn.csv", "modelnet40-dgcnn-reqnn.json"]
-    assert read_result(out, ONE, TINY)["upright"] == 0.5
-    assert read_result(out, replace(ONE, training="original"), TINY) is None
+    assert read_result(out, trial_of(ONE, TINY))["upright"] == 0.5
+    assert read_result(out, trial_of(replace(ONE, training="original"), TINY)) is None
 
 
 @pytest.mark.parametrize(
@@ -44,25 +44,25 @@ def test_files(out):
 )
 def test_results_of_other_settings_are_refused(out, change, message):
     with pytest.raises(InputError, match=f"{message}.*move this file away"):
-        read_result(out, ONE, replace(TINY, **change))
+        read_result(out, trial_of(ONE, replace(TINY, **change)))
 
 
 def test_settings_of_other_cells_may_change(out):
     changed = replace(TINY, cells={"3d-mnist": {"epochs": 9}, "modelnet40/dgcnn/original": {"epochs": 9}})
-    assert read_result(out, ONE, changed)["upright"] == 0.5
+    assert read_result(out, trial_of(ONE, changed))["upright"] == 0.5
 
 
 def test_where_and_how_it_was_run_may_change(out):
-    path = result_path(out, ONE, TINY)
+    path = result_path(out, trial_of(ONE, TINY))
     path.write_text(json.dumps(result(config={**config_of(ONE, TINY, "elsewhere").to_dict(), "threads": 64, "workers": 3})))
-    assert read_result(out, ONE, TINY)["upright"] == 0.5
+    assert read_result(out, trial_of(ONE, TINY))["upright"] == 0.5
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"config": {"epochs": "many"}}'])
 def test_a_damaged_result_is_named(out, text):
-    result_path(out, ONE, TINY).write_text(text)
+    result_path(out, trial_of(ONE, TINY)).write_text(text)
     with pytest.raises(InputError, match=r"modelnet40-dgcnn-reqnn\.json"):
-        read_result(out, ONE, TINY)
+        read_result(out, trial_of(ONE, TINY))
 
 
 def test_a_run_with_other_settings_is_refused(tmp_path):
@@ -72,12 +72,3 @@ def test_a_run_with_other_settings_is_refused(tmp_path):
     check_run(tmp_path, replace(config, out="here", threads=3))
     with pytest.raises(InputError, match=r"epochs 2, now 3\. Move it away, or name another folder with --runs"):
         check_run(tmp_path, replace(config, epochs=3))
-
-
-def test_the_budget_with_the_most_results(out):
-    assert fullest_budget(out).name == "quick"
-    assert fullest_budget(out / "none").name == "reduced"
-    write_result(out, ONE, BUDGETS["full"], result(), out / "none.csv")
-    assert fullest_budget(out).name == "full"
-    write_result(out, replace(ONE, training="original"), BUDGETS["quick"], result(), out / "none.csv")
-    assert fullest_budget(out).name == "quick"

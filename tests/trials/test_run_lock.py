@@ -11,7 +11,7 @@ import time
 import pytest
 
 from reqnn.errors import InputError
-from reqnn.paper.run_lock import RunLock
+from reqnn.trials.run_lock import RunLock
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_a_lock_of_another_machine_holds_until_it_is_stale(path):
 
 
 def test_a_lock_of_a_process_that_is_gone_is_taken_at_once(path):
-    code = "import os, sys; from pathlib import Path; from reqnn.paper.run_lock import RunLock\n"
+    code = "import os, sys; from pathlib import Path; from reqnn.trials.run_lock import RunLock\n"
     code += "assert RunLock(Path(sys.argv[1])).acquire()\nos._exit(9)"
     subprocess.run([sys.executable, "-c", code, str(path)], check=False, timeout=60)
     assert path.exists()

@@ -1,0 +1,55 @@
+"""A trial: a network that is trained by given settings and tested upright and turned, once."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from typing import Any
+
+from reqnn.train.config import FREE, TrainConfig
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What is to be trained and tested.
+
+    Attributes:
+        key: what the user calls it, modelnet40/dgcnn/reqnn.
+        title: DGCNN on ModelNet40: REQNN.
+        group: the folder of its result within that of all results, table4/reduced.
+        config: the settings of its run; where that is written is decided later.
+        command: what measures it.
+        copies: how often each test shape is turned.
+        test_shapes: how many test shapes, drawn once for all; None for all of them.
+    """
+
+    key: str
+    title: str
+    group: str
+    config: TrainConfig
+    command: str
+    copies: int = 10
+    test_shapes: int | None = None
+
+    @property
+    def stem(self) -> str:
+        """modelnet40-dgcnn-reqnn: the name of its files and of its run."""
+        return self.key.replace("/", "-")
+
+
+def differing(config: TrainConfig, other: TrainConfig) -> dict[str, tuple[Any, Any]]:
+    """The settings that decide the weights and differ, options one by one: name → (of the first, of the second)."""
+    found: dict[str, tuple[Any, Any]] = {}
+    for item in fields(TrainConfig):
+        if item.name in FREE or item.name == "threads":
+            continue
+        one, two = getattr(config, item.name), getattr(other, item.name)
+        if isinstance(one, dict) and isinstance(two, dict):
+            keys = [*one, *(key for key in two if key not in one)]
+            found |= {key: (one.get(key), two.get(key)) for key in keys if _plain(one.get(key)) != _plain(two.get(key))}
+        elif one != two:
+            found[item.name] = one, two
+    return found
+
+
+def _plain(value: Any) -> Any:
+    return list(value) if isinstance(value, (list, tuple)) else value
