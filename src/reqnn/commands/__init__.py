@@ -12,6 +12,7 @@ from reqnn.commands.audit import Audit
 from reqnn.commands.autoencoders import Autoencoders
 from reqnn.commands.base import Command
 from reqnn.commands.bench import Bench
+from reqnn.commands.compare import Compare
 from reqnn.commands.data import Data
 from reqnn.commands.demo import Demo
 from reqnn.commands.eval import Eval
@@ -33,6 +34,7 @@ COMMANDS: dict[str, type[Command]] = {
     "reconstruct": Reconstruct,
     "autoencoders": Autoencoders,
     "paper": Paper,
+    "compare": Compare,
     "export-weights": ExportWeights,
     "data": Data,
     "models": Models,

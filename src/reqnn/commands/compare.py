@@ -1,0 +1,85 @@
+"""`reqnn compare`: rule sets on the same networks and data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Literal
+
+import tyro
+
+from reqnn.commands.base import OK, Command, busy, console, tell_outcome
+
+
+@dataclass(kw_only=True)
+class Compare(Command):
+    """Train the same networks by different rule sets, and compare accuracy upright and turned, time and size.
+
+    All have the same settings, those of a budget of table 4. Budgets are made equal by epochs, by time, or both. Runs go on
+    where they were stopped, and may be shared among processes and machines, as those of `reqnn paper table4`. The time of a
+    training step is measured first, in turns with the original network, and kept in compare/BUDGET-pace.json.
+
+    Examples:
+        reqnn compare --epochs 6 --out results
+        reqnn compare --rules paper full --model dgcnn pointnet2 --data modelnet40 3d-mnist --minutes 10 --seeds 3 --out results
+    """
+
+    rules: tuple[str, ...] = ("paper", "vector-neurons", "full")
+    """The rule sets."""
+    model: tuple[str, ...] = ("dgcnn",)
+    """Networks of table 4: dgcnn, pointnet2, pointconv."""
+    data: tuple[str, ...] = ("modelnet40",)
+    """Data sets of table 4: modelnet40, 3d-mnist."""
+    epochs: int = 0
+    """Compare after so many epochs."""
+    minutes: float = 0.0
+    """Compare after about so many minutes of training."""
+    seeds: int = 1
+    """Trainings of each, with different seeds."""
+    budget: Literal["quick", "reduced", "long", "full"] = "reduced"
+    """The settings of all: those of this budget of table 4, but for its epochs."""
+    out: Annotated[str, tyro.conf.arg(metavar="DIR")] = "results"
+    """The folder for results: compare.md, compare.json, compare.png, and a file for each run in compare/."""
+    runs: Annotated[str, tyro.conf.arg(metavar="DIR")] = "runs/compare"
+    """The folder for the training runs."""
+    max_minutes: Annotated[float | None, tyro.conf.arg(metavar="FLOAT", help_behavior_hint="")] = None
+    """Stop training after so many minutes, with a checkpoint; the same command goes on."""
+    show: bool = False
+    """Train nothing: show what was measured."""
+
+    def run(self) -> int:
+        """Measure the pace, train what is missing, print, write, draw."""
+        from reqnn.compare.contest import Contest, pace_key, trials
+        from reqnn.compare.pace import measure_pace, read_paces, write_paces
+        from reqnn.compare.report import comparison, draw, rows_of
+        from reqnn.paper.budgets import get_budget
+        from reqnn.trials.running import run_trials
+
+        contest = Contest(
+            rules=self.rules,
+            models=self.model,
+            data=self.data,
+            seeds=self.seeds,
+            epochs=self.epochs,
+            minutes=self.minutes,
+            budget=get_budget(self.budget),
+        )
+        held = Path(self.out) / "compare" / f"{self.budget}-pace.json"
+        paces = read_paces(held)
+        for model in self.model:
+            configs = {pace_key(self.data[0], model, rules): contest.config(self.data[0], model, rules) for rules in self.rules}
+            configs[f"{model}/original"] = contest.config(self.data[0], model, None)
+            if not configs.keys() <= paces.keys():
+                with busy(f"measuring the pace of {model}"):
+                    paces |= measure_pace(configs)
+                write_paces(held, paces)
+        wanted = trials(contest, paces, self.out)
+        code = OK if self.show else tell_outcome(run_trials(wanted, self.out, self.runs, self.max_minutes))
+        rows = rows_of(contest, wanted, self.out)
+        table = comparison(contest, rows, paces, self.out)
+        screen = console()
+        table.print(screen)
+        for path in (*table.write(self.out), draw(rows, Path(self.out) / "compare.png")):
+            if path is not None:
+                screen.print(f"wrote {path}", highlight=False, soft_wrap=True)
+        return code

@@ -1,0 +1,87 @@
+"""How long a training step takes, for all rule sets and the original in turns: a noisy machine then slows them alike."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from reqnn.train.checkpoint import write_json
+from reqnn.train.config import TrainConfig
+from reqnn.train.optimization import make_optimizer
+from reqnn.train.run import build_network
+
+CLASSES = 40
+
+
+@dataclass(frozen=True)
+class Pace:
+    """A measured training step.
+
+    Attributes:
+        seconds: the median of the steps.
+        batch, points: of its clouds.
+        parameters: of the network.
+        threads: that torch had.
+    """
+
+    seconds: float
+    batch: int
+    points: int
+    parameters: int
+    threads: int
+
+
+def measure_pace(configs: Mapping[str, TrainConfig], repeats: int = 7) -> dict[str, Pace]:
+    """The time of a step of each, name → settings; one untimed step each, then round by round."""
+    networks = {name: build_network(config, CLASSES).train() for name, config in configs.items()}
+    optimizers = {name: make_optimizer(networks[name], config) for name, config in configs.items()}
+    times: dict[str, list[float]] = {name: [] for name in configs}
+    for turn in range(repeats + 1):
+        for name, config in configs.items():
+            seconds = _step(networks[name], optimizers[name], config, turn)
+            if turn:
+                times[name].append(seconds)
+    return {
+        name: Pace(
+            statistics.median(times[name]),
+            config.batch,
+            config.points,
+            sum(parameter.numel() for parameter in networks[name].parameters()),
+            torch.get_num_threads(),
+        )
+        for name, config in configs.items()
+    }
+
+
+def _step(network: nn.Module, optimizer: torch.optim.Optimizer, config: TrainConfig, seed: int) -> float:
+    generator = torch.Generator().manual_seed(seed)
+    points = F.normalize(torch.randn(config.batch, config.points, 3, generator=generator), dim=-1)
+    labels = torch.randint(CLASSES, (config.batch,), generator=generator)
+    begun = time.perf_counter()
+    optimizer.zero_grad()
+    F.cross_entropy(network(points), labels).backward()
+    optimizer.step()
+    return time.perf_counter() - begun
+
+
+def read_paces(path: Path) -> dict[str, Pace]:
+    """Paces measured before; none where there is no file. Equal time stays what it was when a comparison goes on."""
+    if not path.exists():
+        return {}
+    return {name: Pace(**values) for name, values in json.loads(path.read_text(encoding="utf-8"))["paces"].items()}
+
+
+def write_paces(path: Path, paces: Mapping[str, Pace]) -> None:
+    """Keep them for the next time."""
+    from reqnn.paper.provenance import provenance
+
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, {"paces": {name: asdict(pace) for name, pace in paces.items()}, "provenance": provenance()})
