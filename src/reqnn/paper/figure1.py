@@ -30,6 +30,7 @@ SETTINGS: dict[str, Any] = {
     "points": 256,
     "limit": 1000,
     "epochs": 2,
+    "smoothing": 0.2,
     "scale": 0.0,
     "jitter": 0.0,
 }
