@@ -12,12 +12,11 @@ The last invariant changes its sign in a mirror: with it, and only with it, left
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from reqnn.errors import InputError
+from reqnn.rules.options import choice
 from reqnn.rules.paper.base import paper
 from reqnn.rules.registry import RuleSet
 from reqnn.tensor import QuaternionTensor as Q
@@ -40,20 +39,6 @@ def real_part(x: Q) -> Tensor | None:
 def join(x: Q, real: Tensor, imaginary: Tensor) -> Q:
     """s + v. Shapes: real (*shape), imaginary (3, *shape)"""
     return x.like(torch.cat([real[None], imaginary]))
-
-
-def channel_axis(x: Q) -> int:
-    """The axis that layers mix: where the last linear map had it, or that of coordinates; 1 where neither is known."""
-    known = x.channel_axis if x.channel_axis is not None else x.axis
-    return min(1, x.rank - 1) if known is None else known
-
-
-def products(x: Q) -> int:
-    """How many invariants of each kind a layer takes."""
-    count = x.context.rules.option("products")
-    if isinstance(count, bool) or not isinstance(count, int) or count < 1:
-        raise InputError(f"the option products of the rule set is {count!r}; it must be a whole number of at least 1")
-    return count
 
 
 def kinds(x: Q) -> int:
@@ -87,21 +72,6 @@ def unit_size(x: Q, imaginary: Tensor, axis: int, where: str) -> Tensor:
     if choice(x, "unit", "norm", "pool", "both") not in (where, "both"):
         return imaginary
     return imaginary * (imaginary.square().sum(0).mean(axis, keepdim=True) + EPS).rsqrt()
-
-
-def choice(x: Q, option: str, *values: Any) -> Any:
-    """An option that has to be one of some values."""
-    given = x.context.rules.option(option)
-    if given not in values:
-        raise InputError(f"the option {option} of the rule set is {given!r}; it must be {' or '.join(map(repr, values))}")
-    return given
-
-
-def uniform(weight: Tensor) -> None:
-    """Weights (O, C, *) whose products have about the size of what they are given."""
-    bound = math.sqrt(3 / weight[0].numel())
-    with torch.no_grad():
-        weight.uniform_(-bound, bound)
 
 
 def small(weight: Tensor) -> None:

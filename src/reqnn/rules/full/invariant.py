@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from reqnn.rules.full.base import channel_axis, full, invariants, kinds, products, real_part, small, uniform
+from reqnn.rules.full.base import full, invariants, kinds, real_part, small
+from reqnn.rules.options import channel_axis, uniform, whole_number
 from reqnn.rules.paper.convolution import pointwise
 from reqnn.tensor import QuaternionTensor as Q
 
@@ -16,7 +17,7 @@ def read(x: Q, owner: nn.Module | None = None) -> Tensor:
     axis: int = learned.constant("axis", lambda: channel_axis(x))
     imaginary, real = x.imaginary(), real_part(x)
     channels = imaginary.shape[axis + 1]
-    count = products(x)
+    count = whole_number(x, "products")
     maps = learned.parameter("maps", (kinds(x) * count, channels), imaginary, uniform)
     found = invariants(pointwise(imaginary, maps, axis), count, axis)
     weights = learned.parameter("invariants", (channels, found.shape[axis]), imaginary, small)

@@ -19,7 +19,8 @@ from torch import Tensor
 from reqnn.errors import NoRuleError
 from reqnn.nn.quaternion_to_real import to_real
 from reqnn.plan import predicts_vectors
-from reqnn.rules.full.base import full, invariants, join, kinds, products, real_part, small, uniform
+from reqnn.rules.full.base import full, invariants, join, kinds, real_part, small
+from reqnn.rules.options import uniform, whole_number
 from reqnn.rules.paper.convolution import is_pointwise, pointwise, refuse_elsewhere, stands_at_head
 from reqnn.tensor import QuaternionTensor as Q
 
@@ -44,7 +45,7 @@ def mixed(x: Q, weight: Tensor, bias: Tensor | None, axis: int, layer: Layer, li
     turning = weight if real is None else learned.parameter("vectors", tuple(weight.shape), imaginary, uniform)
     vectors = layer(imaginary, turning)
     channels = vectors.shape[axis + 1]
-    count = products(x)
+    count = whole_number(x, "products")
     maps = layer(imaginary, learned.parameter("maps", like(kinds(x) * count), imaginary, uniform))
     found = invariants(maps, count, axis)
     weights = learned.parameter("invariants", (channels, found.shape[axis]), imaginary, small)

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from reqnn.errors import InputError
 from reqnn.learned import LearnedCall
 from reqnn.nn.rows import to_rows
 from reqnn.products import times
-from reqnn.rules.vector_neurons.base import channel_axis, choice, uniform, vector_neurons, vectors_of
+from reqnn.rules.options import channel_axis, choice, uniform, whole_number
+from reqnn.rules.vector_neurons.base import vector_neurons, vectors_of
 from reqnn.rules.vector_neurons.relu import cut
 from reqnn.tensor import QuaternionTensor as Q
 
@@ -30,7 +30,7 @@ def read_in_frame(x: Q, owner: nn.Module | None = None) -> Tensor:
     learned = x.context.learned("frame", owner)
     axis: int = learned.constant("axis", lambda: channel_axis(x))
     rows = to_rows(vectors_of(x), axis)  # (*, 3, C)
-    frame = make_frame(learned, rows, _width(x), batched=x.context.batch is not None and axis > 0)
+    frame = make_frame(learned, rows, whole_number(x, "frame_width"), batched=x.context.batch is not None and axis > 0)
     readings = choice(x, "readings", 3, 1)
     if x.context.plan is not None:
         x.context.plan.readings = readings
@@ -38,13 +38,6 @@ def read_in_frame(x: Q, owner: nn.Module | None = None) -> Tensor:
         return (frame.mT @ rows).flatten(-2).movedim(-1, axis)  # (*, 3, 3)·(*, 3, C)
     mixture = learned.parameter("mixture", (rows.shape[-1], 3), rows, uniform)
     return (times(frame, mixture) * rows).sum(-2).movedim(-1, axis)
-
-
-def _width(x: Q) -> int:
-    width = x.context.rules.option("frame_width")
-    if isinstance(width, bool) or not isinstance(width, int) or width < 1:
-        raise InputError(f"the option frame_width of the rule set is {width!r}; it must be a whole number of at least 1")
-    return width
 
 
 def make_frame(learned: LearnedCall, rows: Tensor, width: int, batched: bool) -> Tensor:
