@@ -1,5 +1,6 @@
 """`reqnn predict` from the outside; on real meshes where they are."""
 
+import importlib
 import json
 import os
 import subprocess
@@ -7,12 +8,14 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 import trimesh
 from turned_solids import rotations, solids
 
 from reqnn.cli import main
-from reqnn.pretrained import export_weights, list_weights
+from reqnn.pretrained import export_weights, find_files, list_weights, load
 
+classify_module = importlib.import_module("reqnn.pretrained.classify")  # the package has a function of that name
 BESIDE = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 MESHES = Path(os.environ.get("REQNN_DATA") or BESIDE) / "meshes"
 
@@ -52,6 +55,31 @@ def test_json(files, run_folder, tmp_path, capsys):
     assert "box.ply: " in capsys.readouterr().out
 
 
+def test_turned(files, run_folder, capsys):
+    """A REQNN keeps its answers; the count is of real copies, not of nothing."""
+    words = ["predict", str(files), "--weights", str(run_folder), "--turned", "4"]
+    assert main(words) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert all(line.endswith("; the same in all 4 orientations") for line in lines[:3])
+    assert lines[3].startswith("3 of 3 files keep their answer in every orientation; largest change of a probability ")
+    assert main([*words, "--json", "-"]) == 0
+    turned = [answer["turned"] for answer in json.loads(capsys.readouterr().out)["files"]]
+    assert all(one["copies"] == one["same"] == 4 for one in turned)
+    assert 0 < max(one["largest_change"] for one in turned) < 0.02
+
+
+def test_turned_tells_where_an_answer_does_not_stay(files, run_folder, monkeypatch):
+    """The negative control: a network that answers by the height of the first point."""
+    network = load(run_folder)
+
+    def by_height(net, points, batch):
+        return torch.nn.functional.one_hot((points[:, 0, 2] > 0).long(), len(net.classes)).float()
+
+    monkeypatch.setattr(classify_module, "predict", by_height)
+    found = [one["turned"] for one in classify_module.classify(network, find_files([files]), turned=16)]
+    assert all(0 < one["same"] < 16 for one in found)
+
+
 def test_weights_by_name(files, run_folder, shipped, test_digits, capsys):
     export_weights(run_folder, "dgcnn-modelnet40", clouds=test_digits, copies=1)
     assert main(["predict", str(files / "box.ply")]) == 0
@@ -68,7 +96,10 @@ def test_what_cannot_be_read_is_reported_and_the_rest_goes_on(files, run_folder,
     assert "Traceback" not in shown.err
 
 
-@pytest.mark.parametrize(("words", "message"), [([], "name at least one file"), (["x.ply", "--top", "0"], "top is 0")])
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [([], "name at least one file"), (["x.ply", "--top", "0"], "top is 0"), (["x.ply", "--turned", "-1"], "turned -1")],
+)
 def test_mistakes_are_explained(words, message, run_folder, capsys):
     assert main(["predict", *words, "--weights", str(run_folder)]) == 2
     assert message in capsys.readouterr().err

@@ -25,6 +25,7 @@ class Predict(Command):
     Examples:
         reqnn predict chair.ply
         reqnn predict scans/ --top 3 --json answers.json
+        reqnn predict scans/ --turned 10
         reqnn predict digit.xyz --weights runs/digits
     """
 
@@ -42,8 +43,11 @@ class Predict(Command):
     points: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")] = None
     """Points to take of each file. Default: as many as the network was trained with."""
 
+    turned: int = 0
+    """Turn each file so many times, arbitrarily, and say whether its answer stays; it should."""
+
     seed: int = 0
-    """Of the choice of points."""
+    """Of the choice of points, and of the rotations."""
 
     json: Annotated[str | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
     """Write the answers as JSON there; "-" for stdout, instead of text."""
@@ -57,7 +61,7 @@ class Predict(Command):
         files = find_files(self.files)
         with busy(f"loading {self.weights}"):
             network = load(self.weights)
-        answers = list(_progress(classify(network, files, self.points, self.top, self.seed), len(files)))
+        answers = list(_progress(classify(network, files, self.points, self.top, self.seed, self.turned), len(files)))
         for answer in answers:
             if "error" in answer:
                 print(f"error: {answer['error']}", file=sys.stderr)
@@ -68,12 +72,28 @@ class Predict(Command):
             for answer in answers:
                 if "top" in answer:
                     screen.print(_line(answer), highlight=False, markup=False, soft_wrap=True)
+            if self.turned:
+                screen.print(_summary(answers), highlight=False, markup=False, soft_wrap=True)
         return NOT_OK if any("error" in answer for answer in answers) else OK
 
 
 def _line(answer: dict[str, Any]) -> str:
     shown = ", ".join(f"{one['class']} {100 * one['probability']:.1f} %" for one in answer["top"])
-    return f"{answer['file']}: {shown}"
+    return f"{answer['file']}: {shown}{_orientations(answer)}"
+
+
+def _summary(answers: list[dict[str, Any]]) -> str:
+    turned = [answer["turned"] for answer in answers if "turned" in answer]
+    kept = sum(one["same"] == one["copies"] for one in turned)
+    change = max((one["largest_change"] for one in turned), default=0.0)
+    return f"{kept} of {len(turned)} files keep their answer in every orientation; largest change of a probability {change:.1e}"
+
+
+def _orientations(answer: dict[str, Any]) -> str:
+    if "turned" not in answer:
+        return ""
+    copies, same = answer["turned"]["copies"], answer["turned"]["same"]
+    return f"; the same in {'all' if same == copies else f'{same} of'} {copies} orientations"
 
 
 def _progress(answers: Iterable[dict[str, Any]], total: int) -> Iterator[dict[str, Any]]:
