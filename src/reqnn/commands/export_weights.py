@@ -18,7 +18,7 @@ class ExportWeights(Command):
     layer; the card tells. In the package's own folder, the default, `reqnn.load(NAME)` and `reqnn predict` find it.
 
     Examples:
-        reqnn export-weights runs/table4/reduced/modelnet40-dgcnn-reqnn dgcnn-modelnet40
+        reqnn export-weights runs/table4/long/modelnet40-dgcnn-reqnn dgcnn-modelnet40
         reqnn export-weights runs/mine my-network --half --out weights
     """
 

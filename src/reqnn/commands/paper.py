@@ -38,7 +38,7 @@ class Paper(Command):
     Examples:
         reqnn paper table1
         reqnn paper table2 --out results
-        reqnn paper table4 --budget reduced --only modelnet40/dgcnn/reqnn --out results --max-minutes 240
+        reqnn paper table4 --budget reduced --only modelnet40/dgcnn/reqnn --out results --max-minutes 60
         reqnn paper table4 --out results
         reqnn paper figure2 --out results
         reqnn paper all --out results
