@@ -4,13 +4,13 @@ import shutil
 from pathlib import Path
 
 import pytest
-from written_shapes import TINY, write_data
 
 from reqnn import paper
 from reqnn.cli import main
 from reqnn.paper import budgets
 from reqnn.paper.figure import Figure
 from reqnn.paper.table import Cell, Table
+from written_shapes import TINY, write_data
 
 KEY = "modelnet40/dgcnn/reqnn"
 PICTURE = Path(__file__).resolve().parents[2] / "docs" / "pictures" / "answers.png"

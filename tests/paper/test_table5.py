@@ -1,11 +1,11 @@
 """Table 5 from the results of Table 4."""
 
 from test_table4 import written
-from written_shapes import TINY
 
 from reqnn.paper import table5
 from reqnn.paper.experiments import Experiment
 from reqnn.paper.printed import TABLE5
+from written_shapes import TINY
 
 
 def test_ours_beside_the_others(tmp_path):
