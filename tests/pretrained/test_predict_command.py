@@ -13,6 +13,7 @@ import trimesh
 from turned_solids import rotations, solids
 
 from reqnn.cli import main
+from reqnn.commands.predict import DEFAULT
 from reqnn.pretrained import export_weights, find_files, list_weights, load
 
 classify_module = importlib.import_module("reqnn.pretrained.classify")  # the package has a function of that name
@@ -81,10 +82,10 @@ def test_turned_tells_where_an_answer_does_not_stay(files, run_folder, monkeypat
 
 
 def test_weights_by_name(files, run_folder, shipped, test_digits, capsys):
-    export_weights(run_folder, "dgcnn-modelnet40", clouds=test_digits, copies=1)
+    export_weights(run_folder, DEFAULT, clouds=test_digits, copies=1)
     assert main(["predict", str(files / "box.ply")]) == 0
     assert main(["predict", str(files / "box.ply"), "--weights", "unknown"]) == 2
-    assert "there are dgcnn-modelnet40" in capsys.readouterr().err
+    assert f"there are {DEFAULT}" in capsys.readouterr().err
 
 
 def test_what_cannot_be_read_is_reported_and_the_rest_goes_on(files, run_folder, capsys):

@@ -12,7 +12,7 @@ import tyro
 from reqnn.commands.base import NOT_OK, OK, Command, busy, console, write_json
 from reqnn.errors import InputError
 
-DEFAULT = "dgcnn-modelnet40"
+DEFAULT = "pointconv-modelnet40"
 
 
 @dataclass(kw_only=True)
@@ -54,6 +54,7 @@ class Predict(Command):
 
     def run(self) -> int:
         """Load, classify, print."""
+        from reqnn.paper.provenance import provenance
         from reqnn.pretrained import classify, find_files, load
 
         if not self.files:
@@ -66,7 +67,8 @@ class Predict(Command):
             if "error" in answer:
                 print(f"error: {answer['error']}", file=sys.stderr)
         if self.json is not None:
-            write_json({"weights": self.weights, "files": answers}, self.json)
+            settings = {"weights": self.weights, "seed": self.seed, "turned": self.turned, "versions": provenance()["versions"]}
+            write_json({**settings, "files": answers}, self.json)
         if self.json != "-":
             screen = console()
             for answer in answers:
