@@ -79,7 +79,7 @@ def test_paces_are_measured_in_turns_and_kept(tmp_path, monkeypatch):
     order = []
     monkeypatch.setattr(pace_module, "_step", lambda network, optimizer, config, turn: order.append(config.rules) or 0.5 + turn)
     ours = contest()
-    configs = {pace_key("modelnet40", "dgcnn", rules): ours.config("modelnet40", "dgcnn", rules) for rules in ours.rules}
+    configs = {pace_key("dgcnn", rules): ours.config("modelnet40", "dgcnn", rules) for rules in ours.rules}
     found = measure_pace(configs, repeats=3)
     assert order == ["paper", "full"] * 4
     assert found["dgcnn/full"].seconds == 2.5  # the median of turns 1, 2, 3; the first does not count

@@ -67,7 +67,7 @@ class Compare(Command):
         held = Path(self.out) / "compare" / f"{self.budget}-pace.json"
         paces = read_paces(held)
         for model in self.model:
-            configs = {pace_key(self.data[0], model, rules): contest.config(self.data[0], model, rules) for rules in self.rules}
+            configs = {pace_key(model, rules): contest.config(self.data[0], model, rules) for rules in self.rules}
             configs[f"{model}/original"] = contest.config(self.data[0], model, None)
             if not configs.keys() <= paces.keys():
                 with busy(f"measuring the pace of {model}"):

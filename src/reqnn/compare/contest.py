@@ -71,13 +71,14 @@ class Contest:
 def trials(contest: Contest, paces: Mapping[str, Pace], out: str = "results") -> list[Trial]:
     """All trainings, one seed after the other, so that what is done first covers everything."""
     found = []
+    clouds = {data: training_clouds(contest.config(data, contest.models[0], None)) for data in contest.data if contest.minutes}
     for seed in range(contest.seeds):
         for way in contest.ways:
             for data, model, rules in contest.cells:
                 config = contest.config(data, model, rules, seed)
                 epochs = contest.epochs
                 if way.startswith("minutes"):
-                    epochs = _epochs(contest.minutes, paces[pace_key(data, model, rules)], training_clouds(data, config))
+                    epochs = _epochs(contest.minutes, paces[pace_key(model, rules)], clouds[data])
                 config = replace(config, epochs=epochs)
                 key = f"{data}/{model}/{rules}/{seed}"
                 title = f"{NETWORKS[model]} on {DATA[data]}: {rules}, seed {seed}, {way.replace('-', ' ')}"
@@ -88,14 +89,14 @@ def trials(contest: Contest, paces: Mapping[str, Pace], out: str = "results") ->
     return found
 
 
-def pace_key(data: str, model: str, rules: str) -> str:
+def pace_key(model: str, rules: str) -> str:
     """The name of a measured pace: dgcnn/full; clouds of all data sets have the same size."""
     return f"{model}/{rules}"
 
 
-def training_clouds(data: str, config: TrainConfig) -> int:
+def training_clouds(config: TrainConfig) -> int:
     """How many clouds an epoch has."""
-    count = len(datasets.load(data, "train", points=config.sampled_from or config.points, root=config.root))
+    count = len(datasets.load(config.data, "train", points=config.sampled_from or config.points, root=config.root))
     count = min(count, config.limit or count)
     return count - round(config.validation * count)
 

@@ -67,8 +67,8 @@ def comparison(contest: Contest, rows: Sequence[Row], paces: Mapping[str, Pace],
     missing = sum(not row.results for row in rows)
     notes = [
         *reductions(contest.budget, [Experiment(data, model, "reqnn") for data in contest.data for model in contest.models]),
-        "The same settings for all rule sets, but for what makes epochs or minutes equal; no rotations in training; weights "
-        "selected on a tenth of the training set. Rotated: every test shape turned "
+        "The same settings for all rule sets; epochs are those of the table, not of the budget; no rotations in "
+        "training; weights selected on a tenth of the training set. Rotated: every test shape turned "
         f"{contest.budget.copies} times. Means over seeds, ± half of the range.",
         "Step: the median time of a training step, all rule sets and the original in turns on the same clouds "
         f"({', '.join(sorted({f'{pace.threads} thread(s)' for pace in paces.values()}))}); minutes: what the training took.",
@@ -88,7 +88,7 @@ def comparison(contest: Contest, rows: Sequence[Row], paces: Mapping[str, Pace],
 
 
 def _cells(row: Row, paces: Mapping[str, Pace]) -> list[Cell]:
-    pace, original = paces.get(pace_key(row.data, row.model, row.rules)), paces.get(f"{row.model}/original")
+    pace, original = paces.get(pace_key(row.model, row.rules)), paces.get(f"{row.model}/original")
     step = (
         [MISSING] * 2
         if pace is None or original is None
@@ -120,7 +120,7 @@ def _record(row: Row, paces: Mapping[str, Pace]) -> dict[str, Any]:
         "validation_accuracy",
         "seed",
     )
-    pace, original = paces.get(pace_key(row.data, row.model, row.rules)), paces.get(f"{row.model}/original")
+    pace, original = paces.get(pace_key(row.model, row.rules)), paces.get(f"{row.model}/original")
     return {
         "data": row.data,
         "model": row.model,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -173,3 +174,18 @@ def turn_into_batch_norm(module: nn.Module, channels: int) -> None:
     hooks = {name: value for name, value in module.__dict__.items() if "hooks" in name}
     module.__class__ = QuaternionBatchNorm
     module.__dict__ = {**fresh.__dict__, **hooks}
+
+
+@torch.no_grad()
+def follow_moments(norm: Any, mean: Tensor, variance: Tensor, count: float) -> None:
+    """Move the running statistics of a real batch-norm, where it has them, towards moments (C,) of `count` values.
+
+    The variance is made unbiased, as torch's is.
+    """
+    if norm.running_mean is None or norm.running_var is None or norm.num_batches_tracked is None:
+        return
+    norm.num_batches_tracked.add_(1)
+    momentum = 1 / float(norm.num_batches_tracked) if norm.momentum is None else norm.momentum
+    unbiased = variance * (count / max(count - 1, 1))
+    norm.running_mean.lerp_(mean.to(norm.running_mean.dtype), momentum)
+    norm.running_var.lerp_(unbiased.to(norm.running_var.dtype), momentum)

@@ -12,7 +12,7 @@ import torch.distributed as dist
 from torch import Tensor, nn
 
 from reqnn.errors import InputError
-from reqnn.nn.batch_norm import QuaternionBatchNorm
+from reqnn.nn.batch_norm import QuaternionBatchNorm, follow_moments
 from reqnn.tensor import QuaternionTensor
 
 
@@ -74,23 +74,14 @@ class SynchronisedBatchNorm(nn.modules.batchnorm._BatchNorm):
         dims = [d for d in range(x.dim()) if d != 1]
         variance, mean = torch.var_mean(x, dims, correction=0)
         mean, variance, count = combine_moments(mean, variance, x.numel() / x.shape[1])
-        self._track(mean.detach(), variance.detach(), count)
+        if self.training:
+            follow_moments(self, mean, variance, count)
         scale = (variance + self.eps).rsqrt()
         shift = -mean * scale
         if self.weight is not None:
             scale, shift = scale * self.weight, shift * self.weight + self.bias
         shape = [-1, *[1] * (x.dim() - 2)]
         return torch.addcmul(shift.reshape(shape), x, scale.reshape(shape)).to(input.dtype)
-
-    def _track(self, mean: Tensor, variance: Tensor, count: float) -> None:
-        """Take the moments (C,) into the running ones; the variance is made unbiased, as torch's is."""
-        if not self.training or self.running_mean is None or self.running_var is None or self.num_batches_tracked is None:
-            return
-        self.num_batches_tracked.add_(1)
-        momentum = 1 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
-        unbiased = variance * (count / max(count - 1, 1))
-        self.running_mean.lerp_(mean.to(self.running_mean.dtype), momentum)
-        self.running_var.lerp_(unbiased.to(self.running_var.dtype), momentum)
 
 
 def synchronise(model: nn.Module) -> None:

@@ -12,41 +12,21 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from reqnn.learned import REPLACED
+from reqnn.nn.batch_norm import follow_moments
 from reqnn.nn.full_edges import EdgeInvariants, PoolEdges, Pooling
 from reqnn.nn.loops import loops_run_on
 from reqnn.points import knn
 from reqnn.products import times
+from reqnn.rules.factorised import FactorisedEdgeConv
 from reqnn.rules.full.base import EPS, full, unit_size
 from reqnn.tensor import QuaternionTensor as Q
 
 
-class FullEdgeConv(nn.Sequential):
-    """max_j ReLU(BN(W·[f_j − f_i, f_i])) over the k nearest neighbours in feature space.
+class FullEdgeConv(FactorisedEdgeConv):
+    """max_j ReLU(BN(W·[f_j − f_i, f_i])) over the k nearest neighbours in feature space."""
 
-    Shapes:
-        input: quaternions (B, C, N); output: quaternions (B, O, N)
-
-    Args:
-        original: the ordinary block: a 1×1 convolution, a batch-norm, a leaky ReLU, and `k`. It runs in the dry run, which
-            makes the parameters that its rules learn, and wherever the loops cannot.
-    """
-
-    def __init__(self, original: Any) -> None:
-        super().__init__(*original)
-        self.k: int = original.k
-        self._original = [original]  # in a list: its parameters are registered once, as those of this module
-        original.__dict__[REPLACED] = True
-
-    def forward(self, x: Q) -> Q:
+    def fused(self, x: Q, convolution: Any, norm: Any, activation: Any) -> Q:
         """Point-wise maps, the invariants of the edges, their product with U, and two loops for the rest."""
-        layers: list[Any] = list(self)
-        convolution, norm, activation = layers
-        if not self._serves(x, norm):
-            original = self._original[0]
-            original.training = self.training  # of its own; the parts are shared, and may be in another mode
-            generic: Q = original.forward(x)
-            return generic
         rows = x.components.permute(1, 3, 0, 2).contiguous()  # (B, N, 3 or 4, C)
         cloud = rows.flatten(2)
         idx = knn(cloud, cloud, self.k)
@@ -76,11 +56,11 @@ class FullEdgeConv(nn.Sequential):
         )
         pooling = Pooling(float(activation.negative_slope), norm.eps, unit, running)
         real, vectors, mean, variance = PoolEdges.apply(*parts, *ones, idx, pooling)
-        if norm.training and norm.running_mean is not None:
-            follow(norm, mean, variance, idx.numel())
+        if norm.training:
+            follow_moments(norm, mean, variance, idx.numel())
         return real, unit_size(x, vectors.movedim(2, 0), 2, "pool").movedim(0, 2)
 
-    def _serves(self, x: Q, norm: Any) -> bool:
+    def serves(self, x: Q, norm: Any) -> bool:
         """Whether the loops can run on these features, now; statistics that processes share are left to the generic rules."""
         return x.context.plan is None and loops_run_on(x.components) and type(norm) is nn.BatchNorm2d
 
@@ -89,15 +69,6 @@ def _ends(rows: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     """A·f and (B − A)·f of a weight [A, B] (O, 2C, 1, 1). Shapes: rows (*, C) → (*, O) twice."""
     near, centre = weight.flatten(1).chunk(2, dim=1)
     return times(rows, near.contiguous()), times(rows, centre - near)
-
-
-@torch.no_grad()
-def follow(norm: Any, mean: Tensor, variance: Tensor, count: int) -> None:
-    """Move the running statistics of a batch-norm towards those of a batch that a fused block has measured."""
-    norm.num_batches_tracked.add_(1)
-    momentum = 1 / float(norm.num_batches_tracked) if norm.momentum is None else norm.momentum
-    norm.running_mean.lerp_(mean.to(norm.running_mean.dtype), momentum)
-    norm.running_var.lerp_((variance * (count / max(count - 1, 1))).to(norm.running_var.dtype), momentum)
 
 
 def factorised(block: Any, x: Q) -> FullEdgeConv | None:

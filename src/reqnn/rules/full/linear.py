@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-import torch
 import torch.nn.functional as F
 from torch import Tensor
 
@@ -21,11 +20,8 @@ from reqnn.nn.quaternion_to_real import to_real
 from reqnn.plan import predicts_vectors
 from reqnn.rules.full.base import full, invariants, join, kinds, real_part, small
 from reqnn.rules.options import uniform, whole_number
-from reqnn.rules.paper.convolution import is_pointwise, pointwise, refuse_elsewhere, stands_at_head
+from reqnn.rules.paper.convolution import CONVOLUTIONS, Layer, convolution_of, pointwise, refuse_elsewhere, stands_at_head
 from reqnn.tensor import QuaternionTensor as Q
-
-Layer = Callable[[Tensor, Tensor], Tensor]
-"""(n, *) components and a weight → (n, *) components."""
 
 
 def mixed(x: Q, weight: Tensor, bias: Tensor | None, axis: int, layer: Layer, like: Callable[[int], tuple[int, ...]]) -> Q:
@@ -73,35 +69,20 @@ def linear(x: Q, weight: Tensor, bias: Tensor | None = None) -> Any:
     return mixed(x, weight, bias, axis, lambda parts, w: pointwise(parts, w, axis), lambda n: (n, *weight.shape[1:]))
 
 
-def _convolution(name: str, spatial: int, transposed: bool = False) -> None:
-    function = getattr(torch, name)
-
+def _convolution(name: str) -> None:
     def apply(x: Q, weight: Tensor, bias: Tensor | None = None, *args: Any, **kwargs: Any) -> Q:
-        if not isinstance(x, Q) or isinstance(weight, Q):
-            raise NoRuleError("quaternion features are used as the kernel of a convolution")
-        axis = x.rank - spatial - 1
-        refuse_elsewhere(x, axis)
-        weight = x.context.fit(weight, 0 if transposed else 1, x.layout_on(axis))
-        kwargs.pop("bias", None)
-
-        def layer(parts: Tensor, weight: Tensor) -> Tensor:
-            if not transposed and is_pointwise(weight, args, kwargs):
-                return pointwise(parts, weight.flatten(1), axis)
-            flat = parts.flatten(0, 1) if x.rank == spatial + 2 else parts
-            out = function(flat, weight, None, *args, **kwargs)
-            return out.unflatten(0, (parts.shape[0], -1)) if x.rank == spatial + 2 else out
+        weight, layer, axis = convolution_of(x, weight, name, args, kwargs)
 
         def like(channels: int) -> tuple[int, ...]:
             shape = list(weight.shape)
-            shape[int(transposed)] = channels
+            shape[int("transpose" in name)] = channels
             return tuple(shape)
 
         return mixed(x, weight, bias, axis, layer, like)
 
-    apply.__doc__ = f"The rule in {spatial} dimensions."
+    apply.__doc__ = f"The rule for ``{name}``."
     full.rule(name, row="Convolution")(apply)
 
 
-for _spatial in (1, 2, 3):
-    _convolution(f"conv{_spatial}d", _spatial)
-    _convolution(f"conv_transpose{_spatial}d", _spatial, transposed=True)
+for _name in CONVOLUTIONS:
+    _convolution(_name)

@@ -92,31 +92,42 @@ def gated(x: Q, layer: Callable[[Tensor], Tensor], channels: int) -> Q:
     return out
 
 
-def _convolution(name: str, spatial: int, transposed: bool = False) -> None:
-    function = getattr(torch, name)
+Layer = Callable[[Tensor, Tensor], Tensor]
+"""Components (n, *) and a weight → components, by a map without bias."""
 
+
+def convolution_of(x: Q, weight: Tensor, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, Layer, int]:
+    """A call of one of `CONVOLUTIONS` on quaternions: its weight, re-sized in the dry run, its map, its channel axis."""
+    if not isinstance(x, Q) or isinstance(weight, Q):
+        raise NoRuleError("quaternion features are used as the kernel of a convolution")
+    spatial, transposed, function = int(name[-2]), "transpose" in name, getattr(torch, name)
+    channels = x.rank - spatial - 1
+    refuse_elsewhere(x, channels)
+    weight = x.context.fit(weight, int(not transposed), x.layout_on(channels))
+    kwargs.pop("bias", None)
+
+    def layer(parts: Tensor, weight: Tensor) -> Tensor:
+        if not transposed and is_pointwise(weight, args, kwargs):
+            return pointwise(parts, weight.flatten(1), channels)
+        flat = parts.flatten(0, 1) if x.rank == spatial + 2 else parts
+        out = function(flat, weight, None, *args, **kwargs)
+        return out.unflatten(0, (parts.shape[0], -1)) if x.rank == spatial + 2 else out
+
+    return weight, layer, channels
+
+
+CONVOLUTIONS = tuple(f"conv{kind}{spatial}d" for spatial in (1, 2, 3) for kind in ("", "_transpose"))
+
+
+def _convolution(name: str) -> None:
     def apply(x: Q, weight: Tensor, bias: Tensor | None = None, *args: Any, **kwargs: Any) -> Q:
-        if not isinstance(x, Q) or isinstance(weight, Q):
-            raise NoRuleError("quaternion features are used as the kernel of a convolution")
-        channels = x.rank - spatial - 1
-        refuse_elsewhere(x, channels)
-        weight = x.context.fit(weight, 0 if transposed else 1, x.layout_on(channels))
+        weight, layer, channels = convolution_of(x, weight, name, args, kwargs)
         x.context.drop_bias(bias)
-        kwargs.pop("bias", None)
+        return gated(x, lambda parts: layer(parts, weight), channels)
 
-        def layer(parts: Tensor) -> Tensor:
-            if not transposed and is_pointwise(weight, args, kwargs):
-                return pointwise(parts, weight.flatten(1), channels)
-            flat = parts.flatten(0, 1) if x.rank == spatial + 2 else parts
-            out = function(flat, weight, None, *args, **kwargs)
-            return out.unflatten(0, (parts.shape[0], -1)) if x.rank == spatial + 2 else out
-
-        return gated(x, layer, channels)
-
-    apply.__doc__ = f"w ⊗ f in {spatial} dimensions, no bias."
+    apply.__doc__ = f"w ⊗ f by ``{name}``, no bias."
     paper.rule(name, row="Convolution")(apply)
 
 
-for _spatial in (1, 2, 3):
-    _convolution(f"conv{_spatial}d", _spatial)
-    _convolution(f"conv_transpose{_spatial}d", _spatial, transposed=True)
+for _name in CONVOLUTIONS:
+    _convolution(_name)

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from reqnn.errors import NoRuleError
+from reqnn.nn.batch_norm import follow_moments
 from reqnn.rules.paper.convolution import refuse_elsewhere
 from reqnn.rules.vector_neurons.base import vector_neurons, vectors_of
 from reqnn.tensor import QuaternionTensor as Q
@@ -55,14 +56,8 @@ class NormStatistics(_BatchNorm):
         """
         mean, square = sums / count
         variance = (square - mean.square()).clamp(min=0)
-        if self.training and self.running_mean is not None and self.running_var is not None:
-            assert self.num_batches_tracked is not None
-            self.num_batches_tracked.add_(1)
-            momentum = 1 / float(self.num_batches_tracked) if self.momentum is None else self.momentum
-            with torch.no_grad():
-                unbiased = variance * (count / max(count - 1, 1))
-                self.running_mean.lerp_(mean.to(self.running_mean.dtype), momentum)
-                self.running_var.lerp_(unbiased.to(self.running_var.dtype), momentum)
+        if self.training:
+            follow_moments(self, mean, variance, count)
         return self._affine(mean, variance)
 
     def affine_of_running(self) -> tuple[Tensor, Tensor]:

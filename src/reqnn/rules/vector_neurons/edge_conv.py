@@ -8,45 +8,22 @@ from __future__ import annotations
 
 from typing import Any
 
-from torch import nn
-
-from reqnn.learned import REPLACED
 from reqnn.nn.loops import loops_run_on
 from reqnn.nn.vector_edges import EdgeLengths, MeanOverEdges
 from reqnn.points import knn
 from reqnn.products import times
+from reqnn.rules.factorised import FactorisedEdgeConv
 from reqnn.rules.vector_neurons.base import vector_neurons
 from reqnn.rules.vector_neurons.batch_norm import FADE, NormBatchNorm, NormStatistics
 from reqnn.rules.vector_neurons.relu import EPS, slope_of
 from reqnn.tensor import QuaternionTensor as Q
 
 
-class VectorEdgeConv(nn.Sequential):
-    """mean_j ReLU(BN(W·[f_j − f_i, f_i])) over the k nearest neighbours in feature space.
+class VectorEdgeConv(FactorisedEdgeConv):
+    """mean_j ReLU(BN(W·[f_j − f_i, f_i])) over the k nearest neighbours in feature space."""
 
-    Shapes:
-        input: quaternions (B, C, N); output: quaternions (B, O, N)
-
-    Args:
-        original: the ordinary block: a 1×1 convolution, a batch-norm, a leaky ReLU, and `k`. It runs in the dry run, which
-            makes the parameters that its rules learn, and wherever the loops cannot.
-    """
-
-    def __init__(self, original: Any) -> None:
-        super().__init__(*original)
-        self.k: int = original.k
-        self._original = [original]  # in a list: its parameters are registered once, as those of this module
-        original.__dict__[REPLACED] = True
-
-    def forward(self, x: Q) -> Q:
+    def fused(self, x: Q, convolution: Any, norm: Any, activation: Any) -> Q:
         """Point-wise maps, a loop over the edges for the statistics while training, and one for the rest."""
-        layers: list[Any] = list(self)
-        convolution, norm, activation = layers
-        if not self._serves(x, norm):
-            original = self._original[0]
-            original.training = self.training  # of its own; the parts are shared, and may be in another mode
-            generic: Q = original.forward(x)
-            return generic
         points = x.components.permute(1, 3, 0, 2).contiguous()  # (B, N, 3, C)
         cloud = points.flatten(2)
         idx = knn(cloud, cloud, self.k)
@@ -65,7 +42,7 @@ class VectorEdgeConv(nn.Sequential):
         out.channel_axis = 1
         return out
 
-    def _serves(self, x: Q, norm: Any) -> bool:
+    def serves(self, x: Q, norm: Any) -> bool:
         """Whether the loops can run on these features, now; statistics that processes share are left to the generic rules."""
         ready = x.context.plan is None and x.components.shape[0] == 3 and loops_run_on(x.components)
         return ready and isinstance(norm, NormBatchNorm) and type(norm.norms) is NormStatistics
