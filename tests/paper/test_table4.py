@@ -140,7 +140,7 @@ def test_longer_runs_are_told_beside(tmp_path):
     table = table4(tmp_path)
     assert table.settings == {"budget": "reduced"}
     notes = " ".join(table.notes)
-    assert "Longer: DGCNN on ModelNet40: REQNN, budget long (256 points, 48 epochs, 2.0 hours): 80.00 upright, 78.01" in notes
+    assert "Longer: DGCNN on ModelNet40: REQNN, budget long (1024 points, 40 epochs, 2.0 hours): 80.00 upright, 78.01" in notes
     assert f"`{one.command('long', str(tmp_path))}`" in notes
     assert "78.01" in " ".join(table5(tmp_path).notes)
     assert "Longer" not in " ".join(table4(tmp_path, "long").notes)
