@@ -4,8 +4,10 @@ import pytest
 import roma
 import torch
 
+from reqnn.auditing import audit
 from reqnn.errors import InputError
 from reqnn.models import PointConv, create_model, list_models
+from reqnn.models.grouping import farthest_point_sample, index_points
 from reqnn.models.registry import model_entry
 
 SMALL = {"width": 1 / 16, "npoint": (24, 12), "nsample": (8, 6), "k": 6}
@@ -23,9 +25,9 @@ def small(name, **options):
     return net, torch.rand(3, 40, 3, generator=torch.Generator().manual_seed(1)) - 0.5
 
 
-def settled(name):
+def settled(name, **options):
     """Return a small model in eval mode whose batch-norms have seen data, so that logits differ between clouds."""
-    net, points = small(name)
+    net, points = small(name, **options)
     with torch.no_grad():
         for parameter in net.parameters():
             parameter.add_(0.1 * torch.randn_like(parameter))  # T-Nets leave the identity, where they start
@@ -99,6 +101,28 @@ def test_too_few_points_say_which_option_to_set(name):
 def test_dgcnn_with_fewer_points_than_k():
     with pytest.raises(InputError, match=r"k = 20 .* only N = 12.*k=\.\.\."):
         create_model("dgcnn", width=1 / 16)(torch.zeros(2, 12, 3))
+
+
+def test_dgcnn_on_the_farthest_points():
+    """It answers for the sampled points alone, whatever the others are."""
+    net, points = settled("dgcnn", sample=16)
+    chosen = index_points(points, farthest_point_sample(points, 16))
+    plain, _ = small("dgcnn")
+    plain.load_state_dict(net.state_dict())
+    assert torch.equal(net(points), plain.eval()(chosen))
+    assert (net(points) - plain(points)).abs().max() > 1e-3
+    with pytest.raises(InputError, match=r"sample = 16 .* only N = 12.*sample=\.\.\."):
+        net(points[:, :12])
+    with pytest.raises(InputError, match="sample=4 points cannot have k=6"):
+        create_model("dgcnn", sample=4, k=6)
+
+
+@pytest.mark.parametrize("rules", ["paper", "vector-neurons", "full"])
+def test_dgcnn_on_the_farthest_points_keeps_its_answers(rules):
+    options = {"width": 1 / 16, "k": 6, "sample": 16}
+    points = torch.randn(4, 40, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    assert audit(create_model("dgcnn", equivariant=True, rules=rules, **options).double(), points, vector_axis=-1).ok
+    assert not audit(create_model("dgcnn", **options).double(), points, vector_axis=-1).ok
 
 
 def test_pointconv_with_more_neighbours_than_points():

@@ -68,7 +68,7 @@ class DGCNN(nn.Module):
     | max ⊕ mean over points, head | 2048→512→256→classes |
 
     Convolutions are bias-free, each followed by BN and LeakyReLU(0.2). `extra_conv=False` is the network of its own
-    authors (1,809,576 parameters): conv6 is then the identity, so that Quaternion2Real has one place in both. `npoint`
+    authors (1,809,576 parameters): conv6 is then the identity, so that Quaternion2Real has one place in both. `sample`
     points of the cloud, each the farthest from those before it, stand for all: the cost falls with their number, and they
     cover the shape as evenly as a dense cloud does, which as many points drawn at random do not.
 
@@ -82,13 +82,13 @@ class DGCNN(nn.Module):
         k: int = 20,
         extra_conv: bool = True,
         dropout: float = 0.5,
-        npoint: int | None = None,
+        sample: int | None = None,
     ) -> None:
         super().__init__()
-        if npoint is not None and npoint < k:
-            raise InputError(f"npoint={npoint} points cannot have k={k} neighbours each; raise npoint or lower k")
-        self.k, self.npoint = k, npoint
-        self.min_points = npoint or k
+        if sample is not None and sample < k:
+            raise InputError(f"sample={sample} points cannot have k={k} neighbours each; raise sample or lower k")
+        self.k, self.sample = k, sample
+        self.min_points = sample or k
         c1, c2, c3, c4, emb = (scaled(c, width) for c in (64, 64, 128, 256, 1024))
         # As in the authors' code, a batch-norm has two names: its own, and its place in the convolution's block.
         self.bn1, self.bn2 = nn.BatchNorm2d(c1), nn.BatchNorm2d(c2)
@@ -105,11 +105,11 @@ class DGCNN(nn.Module):
 
     def forward(self, points: torch.Tensor) -> torch.Tensor:
         """Logits (B, num_classes) of clouds (B, N, 3)."""
-        if self.npoint is None:
+        if self.sample is None:
             check_points(points, self.k, f"DGCNN connects each point to its k = {self.k} nearest", option="k")
         else:
-            check_points(points, self.npoint, f"DGCNN takes npoint = {self.npoint} points of the cloud")
-            points = index_points(points, farthest_point_sample(points, self.npoint))
+            check_points(points, self.sample, f"DGCNN takes sample = {self.sample} points of the cloud")
+            points = index_points(points, farthest_point_sample(points, self.sample))
         x = points.transpose(2, 1)
         x1 = self.conv1(x)
         x2 = self.conv2(x1)

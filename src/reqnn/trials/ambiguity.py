@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from reqnn.data.rotated_test_set import RotatedTestSet
 from reqnn.data.rotation import turn
-from reqnn.points import count_ties, frame_ambiguity
+from reqnn.points import count_ties, farthest_point_sample, frame_ambiguity
 from reqnn.points.knn import nearest
 from reqnn.points.ties import tie_tolerance
 from reqnn.train.config import TrainConfig
@@ -32,6 +32,14 @@ def neighbours(config: TrainConfig) -> int:
     option, published = _NEIGHBOURS[config.model]
     given = config.options.get(option, published)
     return int(given[0] if isinstance(given, (list, tuple)) else given)
+
+
+def first_layer(points: Tensor, config: TrainConfig) -> Tensor:
+    """The points whose neighbours the first layer looks for: a DGCNN may work on a sample of them. Shapes: (S, N, 3) -> (S, M, 3)"""
+    count = config.options.get("sample")
+    if count is None:
+        return points
+    return points.take_along_dim(farthest_point_sample(points, count)[..., None], 1)
 
 
 def neighbourhood_ties(points: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -53,7 +61,7 @@ def neighbourhood_ties(points: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 def count_ambiguity(points: Tensor, config: TrainConfig) -> dict[str, Any]:
     """Ties in the input of a network's first layer, over the first `LOOKED_AT` test clouds (S, N, 3); ready for JSON."""
-    some, k = points[:LOOKED_AT], neighbours(config)
+    some, k = first_layer(points[:LOOKED_AT], config), neighbours(config)
     tied, ambiguous = neighbourhood_ties(some, k)
     found: dict[str, Any] = {
         "neighbours": k,
@@ -84,7 +92,7 @@ def explain_changes(
     for shape in changed:
         cloud = points[shape].double()
         exact = predict(precise, turn(cloud.expand(turned.copies, -1, -1), turned.matrices[shape]), batch=turned.copies)
-        tied, ambiguous = neighbourhood_ties(points[shape : shape + 1], neighbours(config))
+        tied, ambiguous = neighbourhood_ties(first_layer(points[shape : shape + 1], config), neighbours(config))
         record = {
             "shape": shape,
             "class": classes[int(turned.clouds.labels[shape])],
