@@ -108,7 +108,7 @@ class DGCNN(nn.Module):
         if self.sample is None:
             check_points(points, self.k, f"DGCNN connects each point to its k = {self.k} nearest", option="k")
         else:
-            check_points(points, self.sample, f"DGCNN takes sample = {self.sample} points of the cloud")
+            check_points(points, self.sample, f"DGCNN takes sample = {self.sample} points of the cloud", option="sample")
             points = index_points(points, farthest_point_sample(points, self.sample))
         x = points.transpose(2, 1)
         x1 = self.conv1(x)

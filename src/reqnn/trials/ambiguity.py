@@ -35,7 +35,10 @@ def neighbours(config: TrainConfig) -> int:
 
 
 def first_layer(points: Tensor, config: TrainConfig) -> Tensor:
-    """The points whose neighbours the first layer looks for: a DGCNN may work on a sample of them. Shapes: (S, N, 3) -> (S, M, 3)"""
+    """The points whose neighbours the first layer looks for: a DGCNN may work on a sample of them.
+
+    Shapes: points (S, N, 3) -> (S, M, 3)
+    """
     count = config.options.get("sample")
     if count is None:
         return points
