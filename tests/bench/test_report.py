@@ -21,7 +21,7 @@ def finished(settings):
 
 
 def test_results_grow_part_by_part(finished):
-    assert len(finished) == 4
+    assert len(finished) == 5
     sizes = [len(found["records"]) for found in finished]
     assert sizes == sorted(sizes)
     assert set(PARTS) == set(WHAT)
@@ -56,7 +56,7 @@ def test_nothing_tells_whose_machine_it_was(finished):
 
 def test_tables_and_markdown(finished):
     titles = [table.name for table in tables(finished[-1])]
-    assert titles == ["models", "limit", "kernels", "growth"]
+    assert titles == ["models", "rules", "limit", "kernels", "growth"]
     text = markdown(finished[-1], "bench.png")
     assert text.startswith("# Benchmark\n")
     assert "![" in text

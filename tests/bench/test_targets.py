@@ -39,6 +39,14 @@ def test_time_of_the_others(timed, seconds, met):
     assert find(found, "pointconv", TRAINING, "batch 16").met is met
 
 
+@pytest.mark.parametrize(("seconds", "met"), [(1.9, True), (2.1, False)])
+def test_time_of_a_rule_set(timed, seconds, met):
+    where = {"mode": TRAINING, "batch": 16}
+    records = [{**timed(variant, [value], **where), "what": "rules"} for variant, value in ((ORIGINAL, 1.0), ("full", seconds))]
+    assert find(targets(records), "`full` / original", "batch 16").met is met
+    assert find(targets(records), "original / fused REQNN", TRAINING, "batch 16").met is None  # not of this part
+
+
 def test_memory_kernels_growth():
     memory = {"what": "memory", "model": "dgcnn", "mode": TRAINING, "batch": 16, "points": 1024}
     kernel = {"what": "kernels", "kernel": KNN, "points": 4096}

@@ -15,6 +15,7 @@ from reqnn.bench.variants import (
     MODES,
     ORIGINAL,
     PLAIN,
+    RULE_SETS,
     build,
     clouds,
     infer,
@@ -37,7 +38,7 @@ def small(model, name):
 def test_every_variant_runs(model, batch):
     xyz, labels = clouds(batch, 24)
     assert (xyz.dtype, xyz.shape, labels.shape) == (torch.float32, (batch, 24, 3), (batch,))
-    for name in variant_names(model):
+    for name in (*variant_names(model), *RULE_SETS):
         variant = small(model, name)
         with variant.switched():
             assert infer(variant.network, xyz).shape == (batch, 40)

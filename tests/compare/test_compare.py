@@ -41,6 +41,7 @@ def test_constants_of_the_papers_set_are_not_given_to_others():
     ours = contest(budget=budgets.REDUCED)
     assert ours.config("modelnet40", "dgcnn", "paper").rule_options == {"c": 0.1}
     assert ours.config("modelnet40", "dgcnn", "vector-neurons").rule_options == {}
+    assert ours.config("modelnet40", "dgcnn", "full").rule_options == {"unit": "pool"}
 
 
 def test_equal_time_means_fewer_epochs_for_the_slower(place):

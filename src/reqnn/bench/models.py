@@ -1,14 +1,25 @@
-"""Time of whole networks: original, revised by the generic rules, revised and fused."""
+"""Time of whole networks: original, revised by the generic rules, revised and fused; and revised by each rule set."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import Any
 
 from reqnn.bench.measure import Call, as_record, interleave
 from reqnn.bench.settings import Settings
-from reqnn.bench.variants import INFERENCE, MODES, ORIGINAL, Variant, build, clouds, infer, train_step, variant_names
+from reqnn.bench.variants import (
+    INFERENCE,
+    MODES,
+    ORIGINAL,
+    RULE_SETS,
+    Variant,
+    build,
+    clouds,
+    infer,
+    train_step,
+    variant_names,
+)
 
 Record = dict[str, Any]
 SLACK = 2.0  # small inputs take longer a point: what is forecast from them is taken for this much too long
@@ -16,21 +27,38 @@ SLACK = 2.0  # small inputs take longer a point: what is forecast from them is t
 
 def measure_models(settings: Settings, note: Callable[[str], None]) -> list[Record]:
     """Records of all networks, modes and sizes, the variants of each interleaved."""
-    records: list[Record] = []
-    for model in settings.models:
-        variants = [build(model, name, settings.seed, width=settings.width) for name in variant_names(model)]
-        assert variants[0].name == ORIGINAL, "times are relative to the first"
-        for mode in MODES:
-            pace: dict[str, float] = {}  # seconds a point, at the largest input so far
-            for batch, points in settings.sizes():
-                note(f"{model}, {mode}, {batch} × {points} points")
-                records += _measure(model, variants, mode, batch, points, pace, settings)
-    return records
+    return [
+        record
+        for model in settings.models
+        for record in _measure_all("models", model, variant_names(model), settings.sizes(), settings, note)
+    ]
 
 
-def _measure(
-    model: str, variants: list[Variant], mode: str, batch: int, points: int, pace: dict[str, float], settings: Settings
-) -> list[Record]:
+def measure_rules(settings: Settings, note: Callable[[str], None]) -> list[Record]:
+    """Records of all networks as each rule set revises them, beside the original, at the sizes that ratios are asked for."""
+    names = [ORIGINAL, *RULE_SETS]
+    return [
+        record
+        for model in settings.models
+        for record in _measure_all("rules", model, names, settings.target_sizes(), settings, note)
+    ]
+
+
+def _measure_all(
+    what: str, model: str, names: list[str], sizes: list[tuple[int, int]], settings: Settings, note: Callable[[str], None]
+) -> Iterator[Record]:
+    variants = [build(model, name, settings.seed, width=settings.width) for name in names]
+    assert variants[0].name == ORIGINAL, "times are relative to the first"
+    for mode in MODES:
+        pace: dict[str, float] = {}  # seconds a point, at the largest input so far
+        for batch, points in sizes:
+            note(f"{what}: {model}, {mode}, {batch} × {points} points")
+            where = {"what": what, "model": model, "mode": mode, "batch": batch, "points": points}
+            yield from _measure(where, variants, pace, settings)
+
+
+def _measure(where: Record, variants: list[Variant], pace: dict[str, float], settings: Settings) -> list[Record]:
+    mode, batch, points = where["mode"], where["batch"], where["points"]
     size = batch * points
     calls = [
         Call(v.name, step(v, mode, batch, points, settings.seed), v.switched, pace.get(v.name, 0.0) * size / SLACK)
@@ -40,7 +68,6 @@ def _measure(
     for timing in timings:
         if timing.warm_up:
             pace[timing.name] = min([*timing.seconds, timing.warm_up]) / size
-    where = {"what": "models", "model": model, "mode": mode, "batch": batch, "points": points}
     return [as_record(timing, timings[0], **where) for timing in timings]
 
 

@@ -6,12 +6,13 @@ from typing import Any
 
 from reqnn.bench.kernels import KERNEL
 from reqnn.bench.measure import spread
-from reqnn.bench.variants import FACTORISED, FUSED, ORIGINAL, PLAIN
+from reqnn.bench.variants import FACTORISED, FUSED, ORIGINAL, PLAIN, RULE_SETS
 from reqnn.paper.table import Cell, Table
 
 Record = dict[str, Any]
 VARIANTS = (ORIGINAL, FACTORISED, PLAIN, FUSED)
 NOT_THERE, NOT_ASKED = "–", ""
+PREFIX = {"memory": "memory of ", "rules": "rule sets of "}
 
 
 def tables(results: Record) -> list[Table]:
@@ -20,6 +21,7 @@ def tables(results: Record) -> list[Table]:
     made = [
         targets_table(results["targets"]),
         models_table([r for r in records if r["what"] == "models"]),
+        rules_table([r for r in records if r["what"] == "rules"]),
         memory_table([r for r in records if r["what"] == "memory"]),
         limit_table([r for r in records if r["what"] == "limit"]),
         kernels_table([r for r in records if r["what"] == "kernels"]),
@@ -46,6 +48,13 @@ def models_table(records: list[Record]) -> Table:
     rows = _by_variant(records, ("model", "mode", "batch", "points"), VARIANTS, _time_cell)
     columns = ["network", "mode", "batch", "points", *VARIANTS]
     return _table("models", "Time of networks (in brackets: relative to the original)", columns, rows)
+
+
+def rules_table(records: list[Record]) -> Table:
+    """The same for revisions by each rule set."""
+    rows = _by_variant(records, ("model", "mode", "batch", "points"), (ORIGINAL, *RULE_SETS), _time_cell)
+    columns = ["network", "mode", "batch", "points", ORIGINAL, *RULE_SETS]
+    return _table("rules", "Time of networks by rule set (in brackets: relative to the original)", columns, rows)
 
 
 def memory_table(records: list[Record]) -> Table:
@@ -88,7 +97,7 @@ def left_out(results: Record) -> list[str]:
         if r["skipped"]:
             subject = next(r[key] for key in ("model", "kernel", "name") if key in r)
             size = f", {r['batch']} × {r['points']} points" if "batch" in r else ""
-            place = f"{'memory of ' if r['what'] == 'memory' else ''}{subject}{size}"
+            place = f"{PREFIX.get(r['what'], '')}{subject}{size}"
             which = ", ".join(r[key] for key in ("variant", "mode") if key in r)
             same.setdefault((place, r["skipped"]), []).append(which)
     return [f"{place} ({'; '.join(filter(None, which))}): {why}".replace(" ()", "") for (place, why), which in same.items()]

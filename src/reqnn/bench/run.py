@@ -17,7 +17,7 @@ from reqnn.bench.growth import growth_of_models, measure_growth
 from reqnn.bench.kernels import measure_kernels
 from reqnn.bench.limit import measure_limit
 from reqnn.bench.memory import measure_memory
-from reqnn.bench.models import measure_models
+from reqnn.bench.models import measure_models, measure_rules
 from reqnn.bench.settings import WHAT, Settings
 from reqnn.bench.targets import targets
 from reqnn.paper.provenance import provenance
@@ -25,6 +25,7 @@ from reqnn.paper.provenance import provenance
 Record = dict[str, Any]
 PARTS: dict[str, Callable[[Settings, Callable[[str], None]], list[Record]]] = {
     "models": measure_models,
+    "rules": measure_rules,
     "kernels": measure_kernels,
     "limit": measure_limit,
     "growth": measure_growth,
@@ -63,7 +64,7 @@ def results(settings: Settings, records: list[Record]) -> Record:
             continue
     return {
         "settings": asdict(settings),
-        "meaning": {**variants.MEANING, **variants.MODES, **kernels.MEANING},
+        "meaning": {**variants.MEANING, **variants.RULE_SETS, **variants.MODES, **kernels.MEANING},
         "targets": [target.to_dict() for target in targets(records)],
         "records": records,
         "cpu": cpu_name(),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from reqnn.errors import InputError
 
-WHAT = ("models", "kernels", "limit", "growth", "memory")
+WHAT = ("models", "rules", "kernels", "limit", "growth", "memory")
 MODELS = ("dgcnn", "pointnet2", "pointconv")
 TARGET_POINTS = 1024  # at which the ratios are asked for
 KERNEL_TARGET_POINTS = 4096

@@ -56,7 +56,7 @@ def targets(records: Sequence[Record]) -> list[Target]:
                 fused, original = (_seconds(records, model, mode, batch, variant) for variant in (FUSED, ORIGINAL))
                 name = f"{model}, {mode}, batch {batch}: time of the fused REQNN / original"
                 found.append(Target(name, 1.5, False, ratio(fused, original)))
-    return [*found, *_of_kernels(records), *_of_growth(records)]
+    return [*found, *_of_rules(records), *_of_kernels(records), *_of_growth(records)]
 
 
 def _of_dgcnn(records: Sequence[Record], batch: int) -> Iterator[Target]:
@@ -81,6 +81,13 @@ def _of_dgcnn(records: Sequence[Record], batch: int) -> Iterator[Target]:
     yield Target(name, 1.5, False, ratio(*limit))
 
 
+def _of_rules(records: Sequence[Record]) -> Iterator[Target]:
+    for batch in BATCHES:
+        full, original = (_seconds(records, "dgcnn", TRAINING, batch, variant, "rules") for variant in ("full", ORIGINAL))
+        name = f"dgcnn, {TRAINING}, batch {batch}: time by the rules `full` / original"
+        yield Target(name, 2.0, False, ratio(full, original))
+
+
 def _of_kernels(records: Sequence[Record]) -> Iterator[Target]:
     for kernel in (FPS, KNN):
         for variant in (REFERENCE, ORDINARY):
@@ -103,8 +110,8 @@ def _of_growth(records: Sequence[Record]) -> Iterator[Target]:
         yield Target(f"{name}: exponent of N from {GROWTH_FROM} to {GROWTH_TO} points", 1.3, False, value)
 
 
-def _seconds(records: Sequence[Record], model: str, mode: str, batch: int, variant: str) -> list[float]:
-    where = {"what": "models", "model": model, "mode": mode, "batch": batch, "points": TARGET_POINTS, "variant": variant}
+def _seconds(records: Sequence[Record], model: str, mode: str, batch: int, variant: str, what: str = "models") -> list[float]:
+    where = {"what": what, "model": model, "mode": mode, "batch": batch, "points": TARGET_POINTS, "variant": variant}
     record = _one(records, **where)
     return record["seconds"] if record else []
 

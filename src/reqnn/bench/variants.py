@@ -25,6 +25,11 @@ MEANING = {
     PLAIN: "the revised network by the generic rules alone, as the paper writes its operations: no fused blocks, no kernels",
     FUSED: "the revised network as `reqnn.revise` gives it",
 }
+RULE_SETS = {
+    "paper": "the network revised by the paper's rules, the same as REQNN fused",
+    "vector-neurons": "revised by the layers of Vector Neurons",
+    "full": "revised by the rules for full quaternions",
+}
 INFERENCE, TRAINING = "inference", "training step"
 MODES = {
     INFERENCE: "eval mode, no gradients",
@@ -55,14 +60,14 @@ def variant_names(model: str) -> list[str]:
 
 
 def build(model: str, name: str, seed: int = 0, **options: Any) -> Variant:
-    """One variant of a registered network, full size unless options say otherwise, with batch statistics of real features.
+    """One variant of a registered network, or its revision by a rule set; full size unless options say otherwise.
 
-    In eval mode an untrained quaternion network shrinks features layer by layer, until all neighbours tie: no such network
-    is ever run, and its searches would take another time.
+    Batch statistics are those of real features. With those it starts with, an untrained quaternion network in eval mode shrinks
+    features layer by layer, until all neighbours tie: no such network is ever run, and its searches would take another time.
     """
     torch.manual_seed(seed)
-    revised, kernels = name in (PLAIN, FUSED), name != PLAIN
-    rules = get_rules("paper").with_options(fused=kernels)
+    revised, kernels = name in (PLAIN, FUSED, *RULE_SETS), name != PLAIN
+    rules = get_rules(name if name in RULE_SETS else "paper").with_options(fused=kernels)
     with kernels_switched(kernels):
         network = create_model(model, equivariant=revised, num_classes=CLASSES, rules=rules, **options)
         if name == FACTORISED:

@@ -25,11 +25,11 @@ class Bench(Command):
     Examples:
         reqnn bench --quick
         reqnn bench --what models --models dgcnn --batch 4 16 --points 1024
-        reqnn bench --what memory --batch 4 16 --points 1024 --add
+        reqnn bench --what memory rules --batch 4 16 --points 1024 --add
         reqnn bench --out results
     """
 
-    what: tuple[Literal["models", "kernels", "limit", "growth", "memory"], ...] = WHAT  # type: ignore[assignment]
+    what: tuple[Literal["models", "rules", "kernels", "limit", "growth", "memory"], ...] = WHAT  # type: ignore[assignment]
     """Parts of the benchmark."""
 
     models: tuple[Literal["dgcnn", "pointnet2", "pointconv"], ...] = MODELS  # type: ignore[assignment]

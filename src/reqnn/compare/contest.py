@@ -14,6 +14,9 @@ from reqnn.rules import get_rules
 from reqnn.train.config import TrainConfig
 from reqnn.trials.trial import Trial
 
+CONSTANTS: Mapping[str, Mapping[str, object]] = {"full": {"unit": "pool"}}
+"""Rule set → its constants, as docs/experiments.md found them. Those of the paper's set are in the budgets; others have their
+defaults."""
 OVERHEAD = 1.15  # an epoch also validates, and estimates the statistics of batch-norms anew
 
 
@@ -22,7 +25,7 @@ class Contest:
     """A fair comparison: the settings of a budget of Table 4 for all, whatever the rules.
 
     Attributes:
-        rules: names of rule sets; the constants of the budget are those of the paper's set, others have their defaults.
+        rules: names of rule sets.
         models, data: as in Table 4.
         seeds: how many trainings of each, seeds 0, 1, ….
         epochs: train each for so many; 0: do not compare at equal epochs.
@@ -65,7 +68,8 @@ class Contest:
         base = config_of(Experiment(data, model, "reqnn" if rules else "original"), self.budget)
         if rules is None:
             return replace(base, seed=seed)
-        return replace(base, rules=rules, rule_options=base.rule_options if rules == "paper" else {}, seed=seed)
+        options = base.rule_options if rules == "paper" else dict(CONSTANTS.get(rules, {}))
+        return replace(base, rules=rules, rule_options=options, seed=seed)
 
 
 def trials(contest: Contest, paces: Mapping[str, Pace], out: str = "results") -> list[Trial]:

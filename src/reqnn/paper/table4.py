@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -116,13 +116,19 @@ def longer_runs(out: str | Path, shown: Budget, data: str | None = None) -> list
     for budget, one, result in results_of_larger_budgets(out, shown):
         if data in (None, one.data):
             notes.append(
-                f"Longer: {one.title}, budget {budget.name} ({result['config']['points']} points, {result['epochs']} epochs, "
+                f"Longer: {one.title}, budget {budget.name} ({_size(result['config'])}, {result['epochs']} epochs, "
                 f"{(result['seconds'] or 0) / 3600:.1f} hours): {100 * result['upright']:.2f} upright, "
                 f"{100 * result['rotated']:.2f} rotated, {100 * result['consistency']:.2f} % keep their answer in "
                 f"all; `{one.command(budget.name, str(out))}`."
             )
             notes += _explanation(one, result)
     return notes
+
+
+def _size(config: Mapping[str, Any]) -> str:
+    """1024 points, or 256 of 1024 points where the network works on a sample of them."""
+    sample = config["options"].get("sample")
+    return f"{sample} of {config['points']} points" if sample else f"{config['points']} points"
 
 
 def _unequal(budget: Budget) -> list[str]:

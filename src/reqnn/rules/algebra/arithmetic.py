@@ -9,8 +9,7 @@ from torch import Tensor
 
 from reqnn.context import RemovedBias
 from reqnn.errors import NoRuleError
-from reqnn.rules.algebra.base import algebra, align, broadcast_axis, per_entry, same_parts
-from reqnn.rules.algebra.shape import rule as structural
+from reqnn.rules.algebra.base import algebra, align, broadcast_axis, per_entry, same_parts, structural
 from reqnn.tensor import QuaternionTensor as Q
 
 

@@ -102,3 +102,8 @@ def same_parts(*operands: QuaternionTensor) -> list[QuaternionTensor]:
     if any(x.components.shape[0] == 4 for x in operands):
         return [x.general() for x in operands]
     return list(operands)
+
+
+def structural(*names: str) -> Any:
+    """A structural rule: nothing but the order of elements changes."""
+    return algebra.rule(*names, row="structure", linear=True)

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor
 
 from reqnn.errors import NoRuleError
-from reqnn.rules.algebra.base import algebra, require_quaternion, sizes
-from reqnn.rules.algebra.shape import rule
+from reqnn.rules.algebra.base import algebra, require_quaternion, sizes, structural
 from reqnn.tensor import QuaternionTensor as Q
 
 
@@ -25,7 +24,7 @@ def _componentwise(name: str) -> None:
         return x.same(_not_rounded(method(x.components, *args, **kwargs)))
 
     apply.__doc__ = f"``x.{name}(…)`` on every component."
-    rule(name)(apply)
+    structural(name)(apply)
 
 
 def _not_rounded(components: Tensor) -> Tensor:
@@ -41,13 +40,13 @@ for _name in (
     _componentwise(_name)
 
 
-@rule("type")
+@structural("type")
 def cast(x: Q, dtype: Any = None, **kwargs: Any) -> Any:
     """``x.type()`` or ``x.type(dtype)``."""
     return x.components.type() if dtype is None else x.same(_not_rounded(x.components.type(dtype)))
 
 
-@rule("copy_")
+@structural("copy_")
 def copy_(x: Any, source: Any, non_blocking: bool = False) -> Q:
     """Overwrite with other quaternions."""
     require_quaternion(x, "the target of copy_")
@@ -132,7 +131,7 @@ def all_parts(x: Q) -> Tensor:
     return torch.isfinite(x.components).all(0)
 
 
-@rule("fill_")
+@structural("fill_")
 def fill_(x: Q, value: Any) -> Q:
     """Zeros, the only number that is a quaternion in every orientation."""
     if value != 0:

@@ -17,12 +17,13 @@ from reqnn.rules.algebra.base import (
     refuse_over_vectors,
     representatives,
     same_parts,
+    structural,
 )
-from reqnn.rules.algebra.shape import flatten, rule
+from reqnn.rules.algebra.shape import flatten
 from reqnn.tensor import QuaternionTensor as Q
 
 
-@rule("__getitem__")
+@structural("__getitem__")
 def getitem(x: Q, index: Any) -> Q:
     """``x[index]``; along coordinates ``[:3]`` means a vector, and what cuts one raises."""
     true, axis, layout, front = _translate(x, index)
@@ -121,14 +122,14 @@ def _slice_entries(item: slice, layout: str) -> tuple[slice, str]:
     return slice(start, start + len(chosen)), layout[start : start + len(chosen)]
 
 
-@rule("select")
+@structural("select")
 def select(x: Q, dim: int, index: int) -> Q:
     """One place along an axis."""
     (at,) = x.dims(dim)
     return getitem(x, (slice(None),) * at + (index,))
 
 
-@rule("narrow")
+@structural("narrow")
 def narrow(x: Q, dim: int, start: int, length: int) -> Q:
     """A run of places along an axis."""
     (at,) = x.dims(dim)
@@ -136,20 +137,20 @@ def narrow(x: Q, dim: int, start: int, length: int) -> Q:
     return getitem(x, (slice(None),) * at + (slice(first, first + length),))
 
 
-@rule("unbind")
+@structural("unbind")
 def unbind(x: Q, dim: int = 0) -> tuple[Q, ...]:
     """Every place along an axis."""
     (at,) = x.dims(dim)
     return tuple(select(x, at, i) for i in range(x.user_shape[at]))
 
 
-@rule("__iter__")
+@structural("__iter__")
 def iterate(x: Q) -> Any:
     """A for loop over the first axis."""
     return iter(unbind(x, 0))
 
 
-@rule("index_select")
+@structural("index_select")
 def index_select(x: Q, dim: int, index: Tensor) -> Q:
     """Places along an axis, by a list of indices."""
     (at,) = x.dims(dim)
@@ -160,7 +161,7 @@ def index_select(x: Q, dim: int, index: Tensor) -> Q:
     return x.same(x.components.index_select(at + 1, index))
 
 
-@rule("gather")
+@structural("gather")
 def gather(x: Q, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Q:
     """out[i][j] = x[index[i][j]][j]; an index repeated for x, y and z means the vector."""
     (at,) = x.dims(dim)
@@ -168,7 +169,7 @@ def gather(x: Q, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Q:
     return x.same(x.components.gather(at + 1, index.expand(x.components.shape[0], *index.shape)))
 
 
-@rule("take_along_dim")
+@structural("take_along_dim")
 def take_along_dim(x: Q, indices: Tensor, dim: int | None = None) -> Q:
     """As `gather`, with broadcasting."""
     if dim is None:
@@ -189,7 +190,7 @@ def _gather_index(x: Q, at: int, index: Tensor) -> Tensor:
     return representatives(index, x.axis, x.vectors)
 
 
-@rule("where")
+@structural("where")
 def where(condition: Tensor, x: Any = None, y: Any = None, **named: Any) -> Q:
     """Choose whole quaternions; the other side may be 0."""
     if isinstance(condition, Q) and isinstance(x, Tensor) and not isinstance(x, Q):
@@ -218,7 +219,7 @@ def _is_zero(value: Any) -> bool:
     return value == 0
 
 
-@rule("masked_fill")
+@structural("masked_fill")
 def masked_fill(x: Q, mask: Tensor, value: Any) -> Q:
     """Quaternions set to 0 where the mask is true."""
     if not _is_zero(value):
@@ -226,7 +227,7 @@ def masked_fill(x: Q, mask: Tensor, value: Any) -> Q:
     return where(per_entry(mask, x), 0, x)
 
 
-@rule("masked_select")
+@structural("masked_select")
 def masked_select(x: Q, mask: Tensor) -> Q:
     """The quaternions where the mask is true, as one list."""
     refuse_over_vectors(x, [x.axis] if x.axis is not None else [], "masked_select")
@@ -234,14 +235,14 @@ def masked_select(x: Q, mask: Tensor) -> Q:
     return x.like(x.components[:, mask])
 
 
-@rule("index_add")
+@structural("index_add")
 def index_add(x: Q, dim: int, index: Tensor, source: Q, *, alpha: float = 1) -> Q:
     """Add quaternions at indexed places."""
     at, target, source = _indexed(x, dim, source)
     return target.same(target.components.index_add(at + 1, index, source.components, alpha=alpha))
 
 
-@rule("index_copy")
+@structural("index_copy")
 def index_copy(x: Q, dim: int, index: Tensor, source: Q) -> Q:
     """Overwrite quaternions at indexed places."""
     at, target, source = _indexed(x, dim, source)
@@ -259,7 +260,7 @@ def _indexed(x: Any, dim: int, source: Any) -> tuple[int, Q, Q]:
     return at, x, source
 
 
-@rule("scatter_add")
+@structural("scatter_add")
 def scatter_add(x: Q, dim: int, index: Tensor, src: Q) -> Q:
     """Sum quaternions into indexed places."""
     at, x, src = _indexed(x, dim, src)

@@ -1,0 +1,124 @@
+"""Joining and cutting: cat, stack, split, chunk …: layouts join as strings do, and are cut between whole vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from reqnn import layout as lay
+from reqnn.context import ScalarTensor
+from reqnn.errors import NoRuleError
+from reqnn.rules.algebra.base import same_parts, structural
+from reqnn.rules.algebra.shape import new_axis
+from reqnn.tensor import QuaternionTensor as Q
+
+
+@structural("cat")
+def cat(tensors: Sequence[Tensor], dim: int = 0, **named: Any) -> Q:
+    """Concatenate; along channels the layouts join as strings do."""
+    dim = named.get("axis", dim)
+    given = [x for x in tensors if not (x.dim() == 1 and x.shape[0] == 0)]
+    first_quaternion = next(x for x in given if isinstance(x, Q))
+    (at,) = first_quaternion.dims(dim)
+    operands = same_parts(*[_quaternion_part(x, "cat", at, first_quaternion) for x in given])
+    first, parts = operands[0], [x.components for x in operands]
+    if all(x.axis in (None, at) for x in operands):
+        layout = "".join(x.layout_on(at) for x in operands)
+        return first.like(_join(parts, at + 1), at, layout)
+    if any((x.axis, x.vectors) != (first.axis, first.vectors) for x in operands):
+        raise NoRuleError("tensors with different axes of coordinates are concatenated")
+    return first.same(_join(parts, at + 1))
+
+
+def _join(parts: list[Tensor], dim: int) -> Tensor:
+    """Concatenate in the order that the first has in memory, so that rows stay rows (`reqnn.nn.rows`)."""
+    order = sorted(range(parts[0].dim()), key=lambda d: parts[0].stride(d), reverse=True)
+    if torch.compiler.is_compiling() or order == sorted(order):
+        return torch.cat(parts, dim)
+    joined = torch.cat([part.permute(order) for part in parts], order.index(dim))
+    return joined.permute([order.index(d) for d in range(len(order))])
+
+
+@structural("stack")
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Q:
+    """Concatenate along a new axis."""
+    at = new_axis(tensors[0], dim)
+    return cat([x.unsqueeze(at) for x in tensors], at)
+
+
+@structural("hstack")
+def hstack(tensors: Sequence[Tensor]) -> Q:
+    """Concatenate along axis 1 (0 for vectors)."""
+    return cat(tensors, 0 if tensors[0].dim() < 2 else 1)
+
+
+@structural("vstack")
+def vstack(tensors: Sequence[Tensor]) -> Q:
+    """Concatenate along axis 0; vectors are rows."""
+    return cat([x.unsqueeze(0) if x.dim() == 1 else x for x in tensors], 0)
+
+
+def _traced_scalar(x: Tensor) -> bool:
+    """While a graph is traced scalars are not marked; the dry run has shown that a real tensor here is one."""
+    return torch.compiler.is_compiling() and not isinstance(x, Q)
+
+
+def _quaternion_part(x: Tensor, what: str, at: int, beside: Q) -> Q:
+    """An operand as quaternions: numbers from real inputs become scalars along the axis (an extension of the paper)."""
+    if (isinstance(x, ScalarTensor) or _traced_scalar(x)) and not beside.context.strict:
+        plain = x.as_subclass(Tensor) if isinstance(x, ScalarTensor) else x
+        return beside.like(torch.cat([plain[None], plain.new_zeros(3, *plain.shape)]), at, "s" * plain.shape[at])
+    if not isinstance(x, Q):
+        raise NoRuleError(
+            f"{what} joins quaternion features with a real tensor of shape {tuple(x.shape)}. Numbers that do not turn cannot "
+            "stand among vectors: declare input scalars with scalars=, multiply instead of concatenating, or place "
+            "Quaternion2Real before (to_real=)"
+        )
+    return x
+
+
+def _split(x: Q, section_sizes: list[int], at: int) -> tuple[Q, ...]:
+    layout = x.layout_on(at)
+    counts = lay.split_sizes(layout, section_sizes) if at == x.axis else section_sizes
+    out, start = [], 0
+    for part, count in zip(x.components.split(counts, at + 1), counts, strict=True):
+        if at == x.axis:
+            out.append(x.like(part, at, layout[start : start + count]))
+        else:
+            out.append(x.same(part))
+        start += count
+    return tuple(out)
+
+
+@structural("split", "split_with_sizes", "unsafe_split")
+def split(x: Q, split_size_or_sections: Any = None, dim: int = 0, **named: Any) -> tuple[Q, ...]:
+    """Sections of given sizes, counted in channels."""
+    wanted = split_size_or_sections if split_size_or_sections is not None else next(iter(named.values()))
+    (at,) = x.dims(dim)
+    total = x.user_shape[at]
+    if isinstance(wanted, int):
+        wanted = [min(wanted, total - start) for start in range(0, total, wanted)]
+    return _split(x, list(wanted), at)
+
+
+@structural("chunk", "unsafe_chunk")
+def chunk(x: Q, chunks: int, dim: int = 0) -> tuple[Q, ...]:
+    """So many sections, counted in channels."""
+    (at,) = x.dims(dim)
+    return split(x, -(-x.user_shape[at] // chunks), at)
+
+
+@structural("tensor_split")
+def tensor_split(x: Q, indices_or_sections: Any, dim: int = 0) -> tuple[Q, ...]:
+    """Sections at given places, or so many of nearly the same size."""
+    (at,) = x.dims(dim)
+    total = x.user_shape[at]
+    if isinstance(indices_or_sections, int):
+        low, extra = divmod(total, indices_or_sections)
+        return _split(x, [low + (i < extra) for i in range(indices_or_sections)], at)
+    cuts = [0, *[int(i) % total if i < 0 else min(int(i), total) for i in indices_or_sections], total]
+    return _split(x, [b - a for a, b in pairwise(cuts)], at)
