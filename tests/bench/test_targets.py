@@ -12,8 +12,8 @@ def find(found, *words):
 
 def test_nothing_measured_nothing_met():
     found = targets([])
-    assert len(found) == 26
-    assert len({t.name for t in found}) == 26
+    assert len(found) == 28
+    assert len({t.name for t in found}) == 28
     assert {t.met for t in found} == {None}
     assert found[0].to_dict()["value"] is None
 

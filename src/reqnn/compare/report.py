@@ -70,6 +70,7 @@ def comparison(contest: Contest, rows: Sequence[Row], paces: Mapping[str, Pace],
         "The same settings for all rule sets; epochs are those of the table, not of the budget; no rotations in "
         "training; weights selected on a tenth of the training set. Rotated: every test shape turned "
         f"{contest.budget.copies} times. Means over seeds, ± half of the range.",
+        *_constants(contest),
         "Step: the median time of a training step, all rule sets and the original in turns on the same clouds "
         f"({', '.join(sorted({f'{pace.threads} thread(s)' for pace in paces.values()}))}); minutes: what the training took.",
         f"`{command(contest, str(out))}`",
@@ -85,6 +86,13 @@ def comparison(contest: Contest, rows: Sequence[Row], paces: Mapping[str, Pace],
         {"budget": contest.budget.name, "seeds": contest.seeds, "epochs": contest.epochs, "minutes": contest.minutes},
         notes,
     )
+
+
+def _constants(contest: Contest) -> list[str]:
+    """The constants of rule sets that are not their defaults."""
+    configs = {rules: contest.config(contest.data[0], contest.models[0], rules) for rules in contest.rules}
+    said = [f"{name} {value} ({rules})" for rules, config in configs.items() for name, value in config.rule_options.items()]
+    return [f"Constants that are not the defaults of a rule set: {', '.join(said)}."] if said else []
 
 
 def _cells(row: Row, paces: Mapping[str, Pace]) -> list[Cell]:
