@@ -26,6 +26,7 @@ from reqnn.trace import user_frame
 if TYPE_CHECKING:
     from reqnn.context import Context
     from reqnn.nn.deferred import Deferred
+    from reqnn.nn.full_parts import Parts
 
 
 class QuaternionTensor(torch.Tensor):
@@ -40,13 +41,13 @@ class QuaternionTensor(torch.Tensor):
     Attributes:
         source: in a dry run, the layer with weights that made it.
         channel_axis: the axis that the last linear map mixed, where it is still known.
-        deferred: what is still to be done to get its components, where a batch-norm has left that to the next layer.
+        deferred: what is still to be done to get its components, where a layer has left that to the next one.
         unscaled: the components before a batch-norm gave each element another length, where it was the last operation.
         waiting: tensors whose deferred components are computed from the ones here.
     """
 
     _components: Tensor | None
-    deferred: Deferred | None
+    deferred: Deferred | Parts | None
     unscaled: Tensor | None
     waiting: weakref.WeakValueDictionary[int, QuaternionTensor]
     axis: int | None
@@ -106,9 +107,15 @@ class QuaternionTensor(torch.Tensor):
     @property
     def stored_shape(self) -> torch.Size:
         """The shape of the components, known also while they are deferred."""
-        return self.deferred.raw.shape if self._components is None and self.deferred is not None else self.components.shape
+        kept = self.still_deferred
+        return self.components.shape if kept is None else kept.raw.shape
 
-    def defer(self, deferred: Deferred) -> QuaternionTensor:
+    @property
+    def still_deferred(self) -> Deferred | Parts | None:
+        """What the components are to be computed from, as long as they are not."""
+        return self.deferred if self._components is None else None
+
+    def defer(self, deferred: Deferred | Parts) -> QuaternionTensor:
         """A tensor of the same logical shape whose components are computed when they are asked for."""
         out = QuaternionTensor(deferred.raw, self.axis, self.vectors, self.context)
         out._components, out.deferred, out.channel_axis = None, deferred, self.channel_axis
@@ -160,9 +167,8 @@ class QuaternionTensor(torch.Tensor):
 
     def squared_norm(self) -> Tensor:
         """‖q‖² of each element, real and invariant to rotation; one number a vector."""
-        if self._components is None and self.deferred is not None:
-            return self.deferred.squared_norm()
-        return self.components.square().sum(0)
+        kept = self.still_deferred
+        return self.components.square().sum(0) if kept is None else kept.squared_norm()
 
     def norm_of_elements(self) -> Tensor:
         """‖q‖ of each element, with gradient 0 at 0."""

@@ -25,7 +25,7 @@ from torch.autograd.function import once_differentiable
 
 from reqnn.nn.loops import run_loop
 
-LOOPS = "full_edge_loops"
+LOOPS, PARTS = "full_edge_loops", "full_part_loops"
 
 
 class EdgeInvariants(torch.autograd.Function):
@@ -37,7 +37,7 @@ class EdgeInvariants(torch.autograd.Function):
         ctx.save_for_backward(near, centre, idx)
         ctx.count = count
         out = near.new_empty(*idx.shape, near.shape[3])
-        run_loop(LOOPS, "invariants", near, centre, idx, count, out)
+        run_loop(PARTS, "edge_invariants", near, centre, idx, count, out)
         return out
 
     @staticmethod
@@ -46,7 +46,7 @@ class EdgeInvariants(torch.autograd.Function):
         """One loop; the derivative of a norm at 0 is 0."""
         near, centre, idx = ctx.saved_tensors
         of_near, of_centre = torch.empty_like(near), torch.empty_like(centre)
-        run_loop(LOOPS, "invariants_back", near, centre, idx, ctx.count, gradients[0].contiguous(), of_near, of_centre)
+        run_loop(PARTS, "edge_invariants_back", near, centre, idx, ctx.count, gradients[0].contiguous(), of_near, of_centre)
         return of_near, of_centre, None, None
 
 

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from reqnn.nn import group_layers
 from reqnn.nn.batch_norm import QuaternionBatchNorm, scale_quaternions
+from reqnn.nn.deferred import Deferred
 from reqnn.nn.groups import Groups, from_index, of_all
 from reqnn.nn.power import Power
 from reqnn.nn.rows import from_rows, serves, to_rows
@@ -96,7 +97,7 @@ class QuaternionPooledMLP(QuaternionGroupedMLP):
         winners = xyz.like(from_rows(longest.unflatten(0, (xyz.components.shape[1], -1)), 1))
         winners.channel_axis = 1
         normed = scale_quaternions(winners, power)
-        assert normed.deferred is not None
+        assert isinstance(normed.deferred, Deferred)
         return normed.defer(normed.deferred.with_relu(c))
 
 

@@ -16,11 +16,13 @@ import math
 import torch
 from torch import Tensor
 
+from reqnn.nn import full_rows
+from reqnn.nn.loops import loops_run_on
+from reqnn.nn.rows import to_rows
 from reqnn.rules.options import choice
 from reqnn.rules.paper.base import paper
 from reqnn.rules.registry import RuleSet
 from reqnn.tensor import QuaternionTensor as Q
-from reqnn.tensor import safe_sqrt
 
 full = RuleSet("full", parent=paper, options={"products": 16, "pooling": "mean", "handed": True, "unit": "both"})
 """Options: ``products``, how many invariants of each kind a layer feeds into its real part; ``pooling``, what a maximum over
@@ -31,14 +33,9 @@ behind every "pool", or "both"."""
 EPS = 1e-3  # of a mean squared length: what is shorter fades, and rounding is not blown up
 
 
-def real_part(x: Q) -> Tensor | None:
-    """s (*shape), None where the quaternions are pure."""
-    return x.components[0] if x.components.shape[0] == 4 else None
-
-
-def join(x: Q, real: Tensor, imaginary: Tensor) -> Q:
-    """s + v. Shapes: real (*shape), imaginary (3, *shape)"""
-    return x.like(torch.cat([real[None], imaginary]))
+def loops_serve(x: Q, part: Tensor) -> bool:
+    """Whether the loops of `reqnn.nn.full_rows` may run on this part of x, now."""
+    return x.context.rules.option("fused") and x.context.plan is None and part.numel() > 0 and loops_run_on(part)
 
 
 def kinds(x: Q) -> int:
@@ -46,22 +43,14 @@ def kinds(x: Q) -> int:
     return 3 if choice(x, "handed", True, False) else 2
 
 
-def invariants(maps: Tensor, count: int, axis: int) -> Tensor:
-    """‖p‖, ⟨p, q⟩ and, where there is an r, ⟨p × q, r⟩, side by side.
+def invariants(x: Q, maps: Tensor, count: int, axis: int) -> Tensor:
+    """‖p‖, ⟨p, q⟩ and, where there is an r, ⟨p × q, r⟩ of linear maps of x, side by side.
 
     Shapes: maps (3, *) with the channels of p, q (, r) on logical axis `axis` → (*) with 2·count (3·count) there
     """
-    parts = maps.unflatten(axis + 1, (-1, count)).unbind(axis + 1)
-    p, q = parts[0], parts[1]
-    found = [safe_sqrt(p.square().sum(0)), (p * q).sum(0)]
-    if len(parts) == 3:
-        found.append((torch.linalg.cross(p, q, dim=0) * parts[2]).sum(0))
-    return torch.cat(found, dim=axis)
-
-
-def gate(real: Tensor) -> Tensor:
-    """γ(s) = ½ + ½·s/√(1 + s²), how far the real part opens the imaginary one: a sigmoid without an exponential."""
-    return 0.5 + 0.5 * real * (1 + real.square()).rsqrt()
+    if loops_serve(x, maps):
+        return full_rows.invariants(to_rows(maps, axis), count).movedim(-1, axis)
+    return full_rows.invariants_reference(maps.movedim((0, axis + 1), (-2, -1)), count).movedim(-1, axis)
 
 
 def unit_size(x: Q, imaginary: Tensor, axis: int, where: str) -> Tensor:

@@ -16,9 +16,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from reqnn.errors import NoRuleError
+from reqnn.nn.full_parts import join, parts
 from reqnn.nn.quaternion_to_real import to_real
+from reqnn.nn.rows import from_rows, to_rows
 from reqnn.plan import predicts_vectors
-from reqnn.rules.full.base import full, invariants, join, kinds, real_part, small
+from reqnn.rules.full.base import full, invariants, kinds, loops_serve, small
 from reqnn.rules.options import uniform, whole_number
 from reqnn.rules.paper.convolution import CONVOLUTIONS, Layer, convolution_of, pointwise, refuse_elsewhere, stands_at_head
 from reqnn.tensor import QuaternionTensor as Q
@@ -32,27 +34,27 @@ def mixed(x: Q, weight: Tensor, bias: Tensor | None, axis: int, layer: Layer, li
         like: a number of output channels → the shape of a weight with so many.
     """
     learned = x.context.learned("full")
-    imaginary, real = x.imaginary(), real_part(x)
+    real, imaginary = parts(x)
     if predicts_vectors(learned.owner):  # coordinates are pure
         x.context.drop_bias(bias)
         out = x.like(layer(imaginary, weight))
         out.channel_axis = axis
         return out
+    if loops_serve(x, imaginary):
+        imaginary = from_rows(to_rows(imaginary, axis), axis)  # one copy for both products
     turning = weight if real is None else learned.parameter("vectors", tuple(weight.shape), imaginary, uniform)
     vectors = layer(imaginary, turning)
     channels = vectors.shape[axis + 1]
     count = whole_number(x, "products")
     maps = layer(imaginary, learned.parameter("maps", like(kinds(x) * count), imaginary, uniform))
-    found = invariants(maps, count, axis)
+    found = invariants(x, maps, count, axis)
     weights = learned.parameter("invariants", (channels, found.shape[axis]), imaginary, small)
     scalars = pointwise(found[None], weights, axis)[0]
     if real is not None:
         scalars = scalars + layer(real[None], weight)[0]
     if bias is not None:
         scalars = scalars + bias.reshape(-1, *[1] * (scalars.dim() - 1 - axis))
-    out = join(x, scalars, vectors)
-    out.channel_axis = axis
-    return out
+    return join(x, scalars, vectors, axis)
 
 
 @full.rule("linear", row="Convolution")

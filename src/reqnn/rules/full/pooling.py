@@ -11,6 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from reqnn.nn.full_parts import parts
 from reqnn.rules.full.base import full, unit_size
 from reqnn.rules.options import channel_axis, choice
 from reqnn.rules.pooling import Pick, register_pooling
@@ -19,17 +20,19 @@ from reqnn.tensor import QuaternionTensor as Q
 
 def order(x: Q) -> Tensor:
     """s, or ‖v‖² where there is no s."""
-    return x.squared_norm() if x.components.shape[0] == 3 else x.components[0]
+    real = parts(x)[0]
+    return x.squared_norm() if real is None else real
 
 
 def combine(x: Q, pooled: tuple[int, ...], winner: Pick, mean: Pick) -> Tensor:
     """Both parts; the imaginary one is brought to unit size, unless it is the channels that were pooled."""
-    if x.components.shape[0] == 3:
-        return winner(x.components)
+    real, imaginary = parts(x)
+    if real is None:
+        return winner(imaginary)
     averages = choice(x, "pooling", "mean", "winner") == "mean"
-    real, imaginary = winner(x.components[:1]), (mean if averages else winner)(x.imaginary())
+    imaginary = (mean if averages else winner)(imaginary)
     axis = channel_axis(x)
-    return torch.cat([real, imaginary if axis in pooled else unit_size(x, imaginary, axis, "pool")])
+    return torch.cat([winner(real[None]), imaginary if axis in pooled else unit_size(x, imaginary, axis, "pool")])
 
 
 register_pooling(full, order, combine)

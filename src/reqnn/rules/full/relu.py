@@ -11,7 +11,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from reqnn.errors import NoRuleError
-from reqnn.rules.full.base import full, gate, join, real_part
+from reqnn.nn.full_parts import join, parts
+from reqnn.nn.full_rows import gate, gated
+from reqnn.nn.rows import from_rows, to_rows
+from reqnn.rules.full.base import full, loops_serve
 from reqnn.tensor import QuaternionTensor as Q
 
 
@@ -19,11 +22,17 @@ def _activation(name: str, extension: bool) -> None:
     function = getattr(F, name)
 
     def apply(x: Q, *args: Any, **kwargs: Any) -> Q:
-        real = real_part(x)
+        real, imaginary = parts(x)
         if real is None:
             raise NoRuleError("an activation on pure quaternions: it acts on real parts, which the first linear layer makes")
         kwargs.pop("inplace", None)
-        out = join(x, function(real, *args, **kwargs), x.imaginary() * gate(real))
+        axis = x.rank - 1 if x.channel_axis is None else x.channel_axis
+        if loops_serve(x, imaginary):
+            rows = gated(real.movedim(axis, -1).contiguous(), to_rows(imaginary, axis))
+            imaginary = from_rows(rows, axis)
+        else:
+            imaginary = imaginary * gate(real)
+        out = join(x, function(real, *args, **kwargs), imaginary, axis)
         out.channel_axis = x.channel_axis
         return out
 

@@ -12,6 +12,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from reqnn.errors import NoRuleError
+from reqnn.nn.deferred import Deferred
 from reqnn.rules.algebra.base import align, broadcast_axis, refuse_over_vectors, same_parts
 from reqnn.rules.algebra.reduction import reduced
 from reqnn.rules.algebra.shape import flatten
@@ -41,7 +42,7 @@ def _extreme(x: Q, other: Any, keepdim: bool, largest: bool) -> Any:
     (at,) = x.dims(other)
     refuse_over_vectors(x, [at], "max")
     kind = torch.return_types.max if largest else torch.return_types.min
-    if largest and x.deferred is not None and x.axis is None and at > 1:  # scaling and ReLU keep the order of norms
+    if largest and isinstance(x.deferred, Deferred) and x.axis is None and at > 1:  # scaling and ReLU keep the order of norms
         deferred, index = x.deferred.longest(at, keepdim)
         return kind((x.defer(deferred), index))
     norms = x.squared_norm()

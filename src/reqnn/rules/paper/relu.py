@@ -13,6 +13,7 @@ from torch import Tensor
 
 from reqnn.errors import NoRuleError
 from reqnn.nn import activation
+from reqnn.nn.deferred import Deferred
 from reqnn.rules.paper.base import paper
 from reqnn.tensor import QuaternionTensor as Q
 
@@ -20,7 +21,7 @@ from reqnn.tensor import QuaternionTensor as Q
 def quaternion_relu(x: Q, c: float | str | None = None) -> Q:
     """‖f‖ / max{‖f‖, c} · f for each element."""
     c = x.context.rules.option("c") if c is None else c
-    if c != "mean" and float(c) > 0 and x.deferred is not None and x.deferred.c == 0:
+    if c != "mean" and float(c) > 0 and isinstance(x.deferred, Deferred) and x.deferred.c == 0:
         return x.defer(x.deferred.with_relu(float(c)))
     if c != "mean":
         return x.same(activation.relu(x.components, float(c)))

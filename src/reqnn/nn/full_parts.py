@@ -1,0 +1,66 @@
+"""Full quaternions whose two parts are kept apart, and joined only where somebody wants them in one tensor."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from reqnn.nn.rows import from_rows
+from reqnn.tensor import QuaternionTensor
+
+
+@dataclass(frozen=True, eq=False)
+class Parts:
+    """s + v, not joined: layers that follow one another need no joined tensor, forth or back. See `QuaternionTensor.defer`.
+
+    Attributes:
+        real: s (*shape).
+        imaginary: v (3, *shape).
+        axis: the logical axis of the channels, which lie side by side in memory.
+        waiting: who else waits for these numbers; before they are overwritten in place, all take their values.
+    """
+
+    real: Tensor
+    imaginary: Tensor
+    axis: int
+    waiting: weakref.WeakValueDictionary[int, QuaternionTensor]
+
+    @property
+    def raw(self) -> Tensor:
+        """Something with the shape of the components, (4, *shape), that takes no memory."""
+        return self.real.expand(4, *self.real.shape)
+
+    def components(self) -> Tensor:
+        """The joined parts, (4, *shape), rows in memory (`reqnn.nn.rows`)."""
+        rows = [self.real.movedim(self.axis, -1).unsqueeze(-2), self.imaginary.movedim((0, self.axis + 1), (-2, -1))]
+        return from_rows(torch.cat(rows, dim=-2), self.axis)
+
+    def squared_norm(self) -> Tensor:
+        """‖q‖², (*shape)."""
+        return self.real.square() + self.imaginary.square().sum(0)
+
+
+def parts(x: QuaternionTensor) -> tuple[Tensor | None, Tensor]:
+    """s (*shape), None where the quaternions are pure, and v (3, *shape)."""
+    kept = x.still_deferred
+    if isinstance(kept, Parts):
+        return kept.real, kept.imaginary
+    if x.components.shape[0] == 3:
+        return None, x.components
+    real, imaginary = x.components.split([1, 3])  # cut once, so that their gradients are joined once
+    return real[0], imaginary
+
+
+def join(x: QuaternionTensor, real: Tensor, imaginary: Tensor, axis: int) -> QuaternionTensor:
+    """s + v in the context of x, whose memory they may share; channels on logical axis `axis`.
+
+    Shapes: real (*shape), imaginary (3, *shape)
+    """
+    before = x.still_deferred
+    kept = Parts(real, imaginary, axis, x.waiting if before is None else before.waiting)
+    out = x.like(kept.raw).defer(kept)
+    out.channel_axis = axis
+    return out
