@@ -183,4 +183,7 @@ def _attribute(func: Any, name: str, args: Sequence[Any]) -> Any:
         return torch.transpose(x, -2, -1) if attribute[0] == "m" else torch.permute(x, tuple(range(x.rank))[::-1])
     if attribute in ("grad", "real", "imag"):
         raise NoRuleError(f"x.{attribute} of quaternion features").located(attribute, None, user_frame())
+    kept = x.still_deferred
+    if kept is not None and attribute in ("dtype", "device", "is_cuda", "layout"):
+        return getattr(kept.raw, attribute)  # known without computing anything
     return getattr(x.components, attribute)

@@ -118,9 +118,14 @@ class QuaternionTensor(torch.Tensor):
     def defer(self, deferred: Deferred | Parts) -> QuaternionTensor:
         """A tensor of the same logical shape whose components are computed when they are asked for."""
         out = QuaternionTensor(deferred.raw, self.axis, self.vectors, self.context)
-        out._components, out.deferred, out.channel_axis = None, deferred, self.channel_axis
-        deferred.waiting[id(out)] = out
-        return out
+        out.channel_axis = self.channel_axis
+        return out.wait_for(deferred)
+
+    def wait_for(self, deferred: Deferred | Parts) -> QuaternionTensor:
+        """Compute the components only when they are asked for."""
+        self._components, self.deferred = None, deferred
+        deferred.waiting[id(self)] = self
+        return self
 
     @property
     def user_shape(self) -> torch.Size:
@@ -211,7 +216,16 @@ class QuaternionTensor(torch.Tensor):
     def share_memory_of(self, other: QuaternionTensor) -> None:
         """Remember that both look at the same numbers, so that in-place operations on one can tell the other."""
         other._aliases[id(self)] = self
-        self._aliases = other._aliases
+        self._aliases, self.waiting = other._aliases, other.waiting
+
+    def about_to_change(self) -> None:
+        """Call before the memory is written to: what is computed from it takes its values now, as they still are."""
+        for alias in list(self._aliases.values()):
+            alias.unscaled = None
+            for tensor in list(alias.waiting.values()):
+                assert tensor.components is not None
+            assert alias.components is not None
+            alias.deferred = None  # from here on the components are what holds
 
     def become(self, other: QuaternionTensor, linear: bool) -> QuaternionTensor:
         """Take the value of `other` under this name, as an in-place operation does.
@@ -226,11 +240,9 @@ class QuaternionTensor(torch.Tensor):
         self.unscaled = None
         views = [alias for alias in self._aliases.values() if alias is not self]
         if views and linear and self.stored_shape == other.stored_shape:
-            for alias in self._aliases.values():
-                alias.unscaled = None
-                for tensor in list(alias.waiting.values()):
-                    assert tensor.components is not None  # computed now, from the numbers as they still are
-            self.components.copy_(other.components)
+            values = other.components
+            self.about_to_change()
+            self.components.copy_(values)
             return self
         for alias in views:
             alias._stale = user_frame()

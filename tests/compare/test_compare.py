@@ -1,6 +1,7 @@
 """Rule sets side by side: the same settings, equal epochs or equal time, every result once."""
 
 import json
+from dataclasses import replace
 
 import pytest
 
@@ -87,6 +88,10 @@ def test_paces_are_measured_in_turns_and_kept(tmp_path, monkeypatch):
     write_paces(tmp_path / "a" / "pace.json", found)
     assert read_paces(tmp_path / "a" / "pace.json") == found
     assert read_paces(tmp_path / "none.json") == {}
+    held = read_paces(tmp_path / "a" / "pace.json")
+    for name, config in configs.items():
+        assert held[name].is_of(config)
+        assert not held[name].is_of(replace(config, options={**config.options, "width": 0.5}))
 
 
 def test_the_command_end_to_end(place, capsys):

@@ -113,8 +113,9 @@ def test_dgcnn_on_the_farthest_points():
     assert (net(points) - plain(points)).abs().max() > 1e-3
     with pytest.raises(InputError, match=r"sample = 16 .* only N = 12.*sample=\.\.\."):
         net(points[:, :12])
-    with pytest.raises(InputError, match="sample=4 points cannot have k=6"):
-        create_model("dgcnn", sample=4, k=6)
+    for wrong in (4, 16.0, "16", True):
+        with pytest.raises(InputError, match=f"sample={wrong!r}: give a whole number of points, at least k=6"):
+            create_model("dgcnn", sample=wrong, k=6)
 
 
 @pytest.mark.parametrize("rules", ["paper", "vector-neurons", "full"])

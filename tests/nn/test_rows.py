@@ -138,3 +138,38 @@ def test_relu_in_place_stays_deferred():
     assert kept is out
     assert out.deferred is not None
     assert out.deferred.c == 1.0
+
+
+@pytest.mark.parametrize("change", ["multiplied", "written by index"])
+def test_what_changed_in_place_behind_a_batch_norm_is_not_computed_anew(change):
+    """The next layer goes by the changed numbers, not by the ones that the batch-norm was given."""
+
+    def run(changed):
+        y = QuaternionBatchNorm(4).double().eval()(draw(4, 2, 4, 5))
+        y = changed(y)
+        return quaternion_relu(y).components, y.max(-1)[0].components
+
+    def in_place(y):
+        view = y.transpose(1, 2)  # whoever looks at the same memory sees the change
+        if change == "multiplied":
+            y.mul_(3.0)
+        else:
+            y[:, 0] = 0
+        assert torch.equal(view.components, y.components.transpose(2, 3))
+        return y
+
+    def new(y):
+        if change == "multiplied":
+            return y * 3.0
+        return torch.cat([y[:, :1] * 0.0, y[:, 1:]], dim=1)
+
+    for mine, expected in zip(run(in_place), run(new), strict=True):
+        torch.testing.assert_close(mine, expected)
+
+
+def test_index_writing_into_what_someone_waits_for():
+    x = draw(5, 3, 4, 5)
+    expected = normalize_quaternions(draw(5, 3, 4, 5), None, True, 0.1, 1e-5).components
+    out = normalize_quaternions(x, None, True, 0.1, 1e-5)
+    x[:, 0] = 0
+    torch.testing.assert_close(out.components, expected)

@@ -69,7 +69,7 @@ class Compare(Command):
         for model in self.model:
             configs = {pace_key(model, rules): contest.config(self.data[0], model, rules) for rules in self.rules}
             configs[f"{model}/original"] = contest.config(self.data[0], model, None)
-            if not configs.keys() <= paces.keys():
+            if not all(key in paces and paces[key].is_of(config) for key, config in configs.items()):
                 with busy(f"measuring the pace of {model}"):
                     paces |= measure_pace(configs)
                 write_paces(held, paces)

@@ -6,7 +6,7 @@ import json
 import statistics
 import time
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import torch
@@ -30,6 +30,7 @@ class Pace:
         batch, points: of its clouds.
         parameters: of the network.
         threads: that torch had.
+        network: the settings that the network was built with.
     """
 
     seconds: float
@@ -37,6 +38,18 @@ class Pace:
     points: int
     parameters: int
     threads: int
+    network: Mapping[str, object] = field(default_factory=dict)
+
+    def is_of(self, config: TrainConfig) -> bool:
+        """Whether it was measured with these settings; a network with other options has another pace."""
+        return (self.batch, self.points, dict(self.network)) == (config.batch, config.points, _network(config))
+
+
+def _network(config: TrainConfig) -> dict[str, object]:
+    """What decides how long a step takes, as JSON gives it back."""
+    names = ("model", "equivariant", "options", "factorised", "rules", "rule_options")
+    found: dict[str, object] = json.loads(json.dumps({name: getattr(config, name) for name in names}))
+    return found
 
 
 def measure_pace(configs: Mapping[str, TrainConfig], repeats: int = 7) -> dict[str, Pace]:
@@ -56,6 +69,7 @@ def measure_pace(configs: Mapping[str, TrainConfig], repeats: int = 7) -> dict[s
             config.points,
             sum(parameter.numel() for parameter in networks[name].parameters()),
             torch.get_num_threads(),
+            _network(config),
         )
         for name, config in configs.items()
     }

@@ -65,10 +65,11 @@ def rows_of(contest: Contest, wanted: Sequence[Trial], out: str | Path) -> list[
 def comparison(contest: Contest, rows: Sequence[Row], paces: Mapping[str, Pace], out: str | Path = "results") -> Table:
     """The table of a contest."""
     missing = sum(not row.results for row in rows)
+    chosen = [Experiment(data, model, "reqnn") for data in contest.data for model in contest.models]
     notes = [
-        *reductions(contest.budget, [Experiment(data, model, "reqnn") for data in contest.data for model in contest.models]),
-        "The same settings for all rule sets; epochs are those of the table, not of the budget; no rotations in "
-        "training; weights selected on a tenth of the training set. Rotated: every test shape turned "
+        *reductions(contest.budget, chosen, but_for=contest.budget.settings.get("rule_options", {})),
+        "The same settings for all rule sets but for their constants; epochs are those of the table, not of the budget; "
+        "no rotations in training; weights selected on a tenth of the training set. Rotated: every test shape turned "
         f"{contest.budget.copies} times. Means over seeds, ± half of the range.",
         *_constants(contest),
         "Step: the median time of a training step, all rule sets and the original in turns on the same clouds "

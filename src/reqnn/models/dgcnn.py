@@ -85,8 +85,8 @@ class DGCNN(nn.Module):
         sample: int | None = None,
     ) -> None:
         super().__init__()
-        if sample is not None and sample < k:
-            raise InputError(f"sample={sample} points cannot have k={k} neighbours each; raise sample or lower k")
+        if sample is not None and (isinstance(sample, bool) or not isinstance(sample, int) or sample < k):
+            raise InputError(f"sample={sample!r}: give a whole number of points, at least k={k}, the neighbours of each")
         self.k, self.sample = k, sample
         self.min_points = sample or k
         c1, c2, c3, c4, emb = (scaled(c, width) for c in (64, 64, 128, 256, 1024))

@@ -25,7 +25,7 @@ from torch.autograd.function import once_differentiable
 
 from reqnn.nn.loops import run_loop
 
-LOOPS, PARTS = "full_edge_loops", "full_part_loops"
+EDGE_LOOPS, PART_LOOPS = "full_edge_loops", "full_part_loops"
 
 
 class EdgeInvariants(torch.autograd.Function):
@@ -37,7 +37,7 @@ class EdgeInvariants(torch.autograd.Function):
         ctx.save_for_backward(near, centre, idx)
         ctx.count = count
         out = near.new_empty(*idx.shape, near.shape[3])
-        run_loop(PARTS, "edge_invariants", near, centre, idx, count, out)
+        run_loop(PART_LOOPS, "edge_invariants", near, centre, idx, count, out)
         return out
 
     @staticmethod
@@ -46,7 +46,8 @@ class EdgeInvariants(torch.autograd.Function):
         """One loop; the derivative of a norm at 0 is 0."""
         near, centre, idx = ctx.saved_tensors
         of_near, of_centre = torch.empty_like(near), torch.empty_like(centre)
-        run_loop(PARTS, "edge_invariants_back", near, centre, idx, ctx.count, gradients[0].contiguous(), of_near, of_centre)
+        given = gradients[0].contiguous()
+        run_loop(PART_LOOPS, "edge_invariants_back", near, centre, idx, ctx.count, given, of_near, of_centre)
         return of_near, of_centre, None, None
 
 
@@ -85,7 +86,7 @@ class PoolEdges(torch.autograd.Function):
     ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """Two loops: one for s and its statistics, one for the rest."""
         sums = torch.empty(t.shape[0], 2, t.shape[3], dtype=torch.float64)
-        run_loop(LOOPS, "add_ends", t, a, b, idx, sums)
+        run_loop(EDGE_LOOPS, "add_ends", t, a, b, idx, sums)
         if pooling.running is None:
             mean, square = sums.sum(0) / idx.numel()
             variance = (square - mean.square()).clamp(min=0)
@@ -97,7 +98,7 @@ class PoolEdges(torch.autograd.Function):
         narrow = scale.to(t.dtype), shift.to(t.dtype)
         real, imaginary = torch.empty_like(a), torch.empty_like(y)
         winner = torch.empty(a.shape, dtype=torch.int32)
-        run_loop(LOOPS, "pool", t, y, z, idx, *narrow, pooling.slope, pooling.unit, real, winner, imaginary)
+        run_loop(EDGE_LOOPS, "pool", t, y, z, idx, *narrow, pooling.slope, pooling.unit, real, winner, imaginary)
         ctx.save_for_backward(t, y, z, idx, *narrow, winner, mean, inverse, scale)
         ctx.pooling = pooling
         ctx.mark_non_differentiable(mean, variance)
@@ -114,7 +115,7 @@ class PoolEdges(torch.autograd.Function):
         of_real, of_imaginary = (gradient.contiguous() for gradient in gradients[:2])
         constants = (scale, shift, pooling.slope, pooling.unit)
         run_loop(
-            LOOPS, "pool_back", t, y, z, idx, *constants, winner, of_real, of_imaginary, of_u, of_y, of_z, sums
+            EDGE_LOOPS, "pool_back", t, y, z, idx, *constants, winner, of_real, of_imaginary, of_u, of_y, of_z, sums
         )  # fmt: skip
         total, weighted = sums.sum(0)
         of_gamma = (weighted - mean * total) * inverse
@@ -123,5 +124,5 @@ class PoolEdges(torch.autograd.Function):
             slope = -exact * inverse * of_gamma / idx.numel()
             constant, linear = (-exact * total / idx.numel() - slope * mean).to(t.dtype), slope.to(t.dtype)
         of_a, of_b = t.new_empty(t.shape[0], t.shape[1], t.shape[3]), t.new_empty(t.shape[0], t.shape[1], t.shape[3])
-        run_loop(LOOPS, "spread", of_u, t, idx, scale, constant, linear, of_a, of_b)
+        run_loop(EDGE_LOOPS, "spread", of_u, t, idx, scale, constant, linear, of_a, of_b)
         return of_u, of_a, of_b, of_y, of_z, of_gamma.to(t.dtype), total.to(t.dtype), None, None

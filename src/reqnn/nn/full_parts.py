@@ -35,6 +35,8 @@ class Parts:
 
     def components(self) -> Tensor:
         """The joined parts, (4, *shape), rows in memory (`reqnn.nn.rows`)."""
+        if self.real.dim() == 0:
+            return torch.cat([self.real[None], self.imaginary])
         rows = [self.real.movedim(self.axis, -1).unsqueeze(-2), self.imaginary.movedim((0, self.axis + 1), (-2, -1))]
         return from_rows(torch.cat(rows, dim=-2), self.axis)
 
@@ -59,8 +61,9 @@ def join(x: QuaternionTensor, real: Tensor, imaginary: Tensor, axis: int) -> Qua
 
     Shapes: real (*shape), imaginary (3, *shape)
     """
-    before = x.still_deferred
+    kind, before = torch.promote_types(real.dtype, imaginary.dtype), x.still_deferred  # autocast may have split them
+    real, imaginary = real.to(kind), imaginary.to(kind)
     kept = Parts(real, imaginary, axis, x.waiting if before is None else before.waiting)
-    out = x.like(kept.raw).defer(kept)
+    out = x.like(kept.raw).wait_for(kept)
     out.channel_axis = axis
     return out

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from inspect import signature
 from typing import Any
@@ -147,9 +147,9 @@ def trial_of(experiment: Experiment, budget: Budget) -> Trial:
     )
 
 
-def reductions(budget: Budget, chosen: list[Experiment]) -> list[str]:
-    """What a budget changes against the paper's settings: sentences for a caption."""
-    changes = {one: _changes(one, budget) for one in chosen}
+def reductions(budget: Budget, chosen: list[Experiment], but_for: Collection[str] = ()) -> list[str]:
+    """What a budget changes against the paper's settings, settings `but_for` left out: sentences for a caption."""
+    changes = {one: _changes(one, budget, but_for) for one in chosen}
     common = [text for text in changes[chosen[0]] if all(text in texts for texts in changes.values())]
     groups: dict[str, list[str]] = {}
     for one, texts in changes.items():
@@ -165,7 +165,7 @@ def reductions(budget: Budget, chosen: list[Experiment]) -> list[str]:
     return notes
 
 
-def _changes(one: Experiment, budget: Budget) -> list[str]:
+def _changes(one: Experiment, budget: Budget, but_for: Collection[str]) -> list[str]:
     from reqnn.models.registry import model_entry
 
     published = {name: parameter.default for name, parameter in signature(model_entry(one.network).build).parameters.items()}
@@ -173,6 +173,7 @@ def _changes(one: Experiment, budget: Budget) -> list[str]:
     return [
         f"{name} {_shown(now)} ({_shown(published.get(name) if before is None else before)})"
         for name, (now, before) in changed.items()
+        if name not in but_for
     ]
 
 

@@ -34,7 +34,7 @@ def neighbours(config: TrainConfig) -> int:
     return int(given[0] if isinstance(given, (list, tuple)) else given)
 
 
-def first_layer(points: Tensor, config: TrainConfig) -> Tensor:
+def searched_points(points: Tensor, config: TrainConfig) -> Tensor:
     """The points whose neighbours the first layer looks for: a DGCNN may work on a sample of them.
 
     Shapes: points (S, N, 3) -> (S, M, 3)
@@ -64,7 +64,7 @@ def neighbourhood_ties(points: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 def count_ambiguity(points: Tensor, config: TrainConfig) -> dict[str, Any]:
     """Ties in the input of a network's first layer, over the first `LOOKED_AT` test clouds (S, N, 3); ready for JSON."""
-    some, k = first_layer(points[:LOOKED_AT], config), neighbours(config)
+    some, k = searched_points(points[:LOOKED_AT], config), neighbours(config)
     tied, ambiguous = neighbourhood_ties(some, k)
     found: dict[str, Any] = {
         "neighbours": k,
@@ -95,7 +95,7 @@ def explain_changes(
     for shape in changed:
         cloud = points[shape].double()
         exact = predict(precise, turn(cloud.expand(turned.copies, -1, -1), turned.matrices[shape]), batch=turned.copies)
-        tied, ambiguous = neighbourhood_ties(first_layer(points[shape : shape + 1], config), neighbours(config))
+        tied, ambiguous = neighbourhood_ties(searched_points(points[shape : shape + 1], config), neighbours(config))
         record = {
             "shape": shape,
             "class": classes[int(turned.clouds.labels[shape])],

@@ -42,6 +42,7 @@ def setitem(x: Any, index: Any, value: Any) -> None:
             "with torch.cat / torch.stack"
         )
     true = _translate(x, index)[0]
+    x.about_to_change()
     places = x.components.movedim(0, -1)  # a view; with the hidden axis last torch puts index tensors where they belong
     if isinstance(value, (int, float)) and value == 0:
         places[true] = 0

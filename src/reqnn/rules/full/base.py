@@ -34,8 +34,9 @@ EPS = 1e-3  # of a mean squared length: what is shorter fades, and rounding is n
 
 
 def loops_serve(x: Q, part: Tensor) -> bool:
-    """Whether the loops of `reqnn.nn.full_rows` may run on this part of x, now."""
-    return x.context.rules.option("fused") and x.context.plan is None and part.numel() > 0 and loops_run_on(part)
+    """Whether the loops of `reqnn.nn.full_rows` may run on this part (3, *) of x, now: there must be places beside channels."""
+    wanted = x.context.rules.option("fused") and x.context.plan is None
+    return wanted and part.dim() > 2 and part.numel() > 0 and loops_run_on(part)
 
 
 def kinds(x: Q) -> int:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
+from reqnn.learned import owner_of_call
 from reqnn.nn.full_parts import parts
 from reqnn.rules.full.base import full, unit_size
 from reqnn.rules.options import channel_axis, choice
@@ -24,6 +25,14 @@ def order(x: Q) -> Tensor:
     return x.squared_norm() if real is None else real
 
 
+def _channels(x: Q) -> int:
+    """The axis of the channels, as the dry run has found it; a tensor outside of networks tells by itself."""
+    if owner_of_call() is None:
+        return channel_axis(x)
+    axis: int = x.context.learned("pool").constant("axis", lambda: channel_axis(x))
+    return axis
+
+
 def combine(x: Q, pooled: tuple[int, ...], winner: Pick, mean: Pick) -> Tensor:
     """Both parts; the imaginary one is brought to unit size, unless it is the channels that were pooled."""
     real, imaginary = parts(x)
@@ -31,7 +40,7 @@ def combine(x: Q, pooled: tuple[int, ...], winner: Pick, mean: Pick) -> Tensor:
         return winner(imaginary)
     averages = choice(x, "pooling", "mean", "winner") == "mean"
     imaginary = (mean if averages else winner)(imaginary)
-    axis = channel_axis(x)
+    axis = _channels(x)
     return torch.cat([winner(real[None]), imaginary if axis in pooled else unit_size(x, imaginary, axis, "pool")])
 
 

@@ -65,7 +65,7 @@ def stands_at_head(x: Q) -> bool:
     context = x.context
     if not context.auto_real or (x.axis is not None and x.holds_vectors(x.axis)):
         return False
-    head = x.rank == 1 if context.batch is None else x.rank == 2 and x.components.shape[1] == context.batch
+    head = x.rank == 1 if context.batch is None else x.rank == 2 and x.stored_shape[1] == context.batch
     if head and context.plan is not None:
         context.plan.met_head()
     return head
