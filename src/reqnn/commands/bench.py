@@ -17,7 +17,7 @@ _DEFAULT = Settings()
 
 @dataclass(kw_only=True)
 class Bench(Command):
-    """Time original and revised networks, kernels, memory, the distance to the limit and growth with the number of points.
+    """Time original and revised networks, rule sets, kernels, memory, the distance to the limit and growth with the points.
 
     All variants are timed in turn in each repeat, after a warm-up; ratios are taken within a repeat. The published networks at
     full size, in float32, on clouds from surfaces. A full run takes an hour or more; parts of it can be chosen.
