@@ -71,6 +71,17 @@ def test_all_trainings_of_a_row(place):
     assert "changed" not in turned
 
 
+def test_the_same_cell_in_two_groups_is_trained_twice(place):
+    one = trial_of(select([KEY])[0], TINY)
+    longer = replace(one, group="table4/longer", config=replace(one.config, epochs=one.config.epochs + 1))
+    outcome = run_trials([one, longer], "results", "runs")
+    assert (outcome.done, outcome.failed) == ([KEY, KEY], {})
+    epochs = [
+        json.loads((place / "results" / "table4" / name / f"{FILE}.json").read_text())["epochs"] for name in ("quick", "longer")
+    ]
+    assert epochs == [one.config.epochs, one.config.epochs + 1]
+
+
 def test_a_run_that_is_stopped_goes_on_to_the_same_result(place, monkeypatch):
     assert run(out="whole", runs="whole-runs").done == [KEY]
     real = Training.end_epoch

@@ -52,17 +52,17 @@ def run_trials(
         out: the folder for results; `runs`: the folder for runs. Both are shared where work is.
         minutes: stop the training, with a checkpoint, when they are over; a run that is trained is still tested.
     """
-    folders = {one.key: Path(runs) / Path(one.group).name / one.stem for one in wanted}
     missing = [one for one in wanted if read_result(out, one) is None]
     for one in missing:
-        check_run(folders[one.key], one.config)  # before hours are spent on another trial
+        check_run(run_folder(runs, one), one.config)  # before hours are spent on another trial
     end = None if minutes is None else time.monotonic() + 60 * minutes
     outcome = Outcome()
     for number, one in enumerate(missing, 1):
         if end is not None and time.monotonic() >= end:
             outcome.out_of_time = True
             break
-        lock = RunLock(folders[one.key].with_name(f"{one.stem}.lock"))
+        folder = run_folder(runs, one)
+        lock = RunLock(folder.with_name(f"{one.stem}.lock"))
         with lock.held() as ours:
             if not ours:
                 holder = lock.holder() or {"host": "another process", "pid": "?"}
@@ -72,7 +72,7 @@ def run_trials(
                 continue  # another process measured it while we were busy
             say(f"\n[{number}/{len(missing)}] {one.title}")
             try:
-                path = _measure(one, Path(out), folders[one.key], end)
+                path = _measure(one, Path(out), folder, end)
             except KeyboardInterrupt:
                 if lock.lost:
                     outcome.elsewhere[one.key] = "a process that took this run over"
@@ -87,6 +87,11 @@ def run_trials(
             outcome.done.append(one.key)
             say(f"wrote {path}")
     return outcome
+
+
+def run_folder(runs: str | Path, one: Trial) -> Path:
+    """Where a trial is trained: trials of one key in several groups have a folder each."""
+    return Path(runs) / Path(one.group).name / one.stem
 
 
 def _measure(one: Trial, out: Path, folder: Path, end: float | None) -> Path:
