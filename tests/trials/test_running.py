@@ -76,10 +76,8 @@ def test_the_same_cell_in_two_groups_is_trained_twice(place):
     longer = replace(one, group="table4/longer", config=replace(one.config, epochs=one.config.epochs + 1))
     outcome = run_trials([one, longer], "results", "runs")
     assert (outcome.done, outcome.failed) == ([KEY, KEY], {})
-    epochs = [
-        json.loads((place / "results" / "table4" / name / f"{FILE}.json").read_text())["epochs"] for name in ("quick", "longer")
-    ]
-    assert epochs == [one.config.epochs, one.config.epochs + 1]
+    files = [place / "results" / "table4" / name / f"{FILE}.json" for name in ("quick", "longer")]
+    assert [json.loads(file.read_text())["epochs"] for file in files] == [one.config.epochs, one.config.epochs + 1]
 
 
 def test_a_run_that_is_stopped_goes_on_to_the_same_result(place, monkeypatch):

@@ -12,7 +12,7 @@ import tyro
 from reqnn.commands.base import NOT_OK, OK, Command, busy, console, write_json
 from reqnn.errors import InputError
 
-DEFAULT = "pointconv-modelnet40"
+DEFAULT = "best-modelnet40"
 
 
 @dataclass(kw_only=True)
