@@ -22,13 +22,14 @@ _SETTINGS = (
     "scale",
     "jitter",
     "options",
+    "rule_options",
 )
 
 
 def card_markdown(card: dict[str, Any]) -> str:
     """The card of weights that ship."""
     test, training, config = card["test"], card["training"], card["config"]
-    kind = f"REQNN of {card['network']}" if card["equivariant"] else card["network"]
+    kind = f"REQNN of {card['network']} by the rules `{config['rules']}`" if card["equivariant"] else card["network"]
     settings = ", ".join(f"{name} {config[name]}" for name in _SETTINGS)
     lines = [
         f"# {card['name']}",
