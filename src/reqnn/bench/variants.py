@@ -112,7 +112,7 @@ def _global_norms(network: nn.Module) -> list[nn.Module]:
     return [
         module
         for name, module in network.named_modules()
-        if isinstance(module, nn.BatchNorm1d) and any(place in f"{name}." for place in places)
+        if isinstance(module, nn.modules.batchnorm._BatchNorm) and any(place in f"{name}." for place in places)
     ]
 
 
