@@ -72,7 +72,8 @@ def comparison(contest: Contest, rows: Sequence[Row], paces: Mapping[str, Pace],
         "no rotations in training; weights selected on a tenth of the training set. Rotated: every test shape turned "
         f"{contest.budget.copies} times. Means over seeds, ± half of the range.",
         *_constants(contest),
-        "Step: the median time of a training step, all rule sets and the original, a DGCNN factorised, in turns on the same clouds "
+        "Step: the median time of a training step, all rule sets and the original (a DGCNN factorised) in turns on the same "
+        "clouds "
         f"({', '.join(sorted({f'{pace.threads} thread(s)' for pace in paces.values()}))}); minutes: what the training took.",
         f"`{command(contest, str(out))}`",
     ]
@@ -162,7 +163,9 @@ def draw(rows: Sequence[Row], path: Path) -> Path | None:
         axis.spines[["top", "right"]].set_visible(False)
         handles = {handle.get_label(): handle for handle in axis.get_lines() if not str(handle.get_label()).startswith("_")}
         axis.legend(handles.values(), handles.keys(), frameon=False, loc="lower right")
-    figure.suptitle("Lines: validation; dots: test shapes in any orientation", x=0.01, ha="left", fontsize=9, color="#6b7280")
+    figure.suptitle(
+        "Lines: validation, dashed at equal time; dots: test in any orientation", x=0.01, ha="left", fontsize=9, color="#6b7280"
+    )
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130, facecolor="white")
     plt.close(figure)
