@@ -39,7 +39,7 @@ def measure_rules(settings: Settings, note: Callable[[str], None]) -> list[Recor
     names = [ORIGINAL, *RULE_SETS]
     return [
         record
-        for model in settings.models
+        for model in (settings.models[:1] if settings.brief else settings.models)
         for record in _measure_all("rules", model, names, settings.target_sizes(), settings, note)
     ]
 

@@ -29,7 +29,7 @@ class Settings:
         max_seconds: calls that take longer are left out.
         seed: of weights and clouds.
         width: of the networks, 1 for the published ones.
-        brief: measure memory for one comparison only.
+        brief: measure memory for one comparison and rule sets for one network only.
     """
 
     what: tuple[str, ...] = WHAT
