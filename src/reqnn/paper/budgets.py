@@ -67,7 +67,7 @@ _128_POINTS: dict[str, Settings] = {
 """Groupings for an eighth of the points: fewer centres, wider balls."""
 
 _256_CENTRES: dict[str, Settings] = {
-    "dgcnn": {"options": {"sample": 256, "k": 16}},
+    "dgcnn": {"options": {"width": 0.5, "sample": 192, "k": 16}, "epochs": 32},
     "pointnet2": {"options": {"npoint": [128, 32], "radius": [0.3, 0.6], "nsample": [16, 16]}},
     "pointconv": {"options": {"npoint": [128, 32], "nsample": [16, 16], "bandwidth": [0.15, 0.3, 0.6]}},
 }

@@ -60,6 +60,9 @@ class TrainConfig:
     loss: Literal["auto", "mse", "chamfer"] = "auto"
     """Of reconstruction: mse compares points one by one, chamfer as sets. auto: mse where the network maps each point."""
 
+    start_from: str | None = None
+    """Begin with the weights of another run (its folder or a weights file) instead of fresh ones; the rest begins anew."""
+
     data: str = "digits"
     """The data set: its name in `reqnn data`, or a path."""
     root: str | None = None

@@ -68,15 +68,21 @@ def save_weights(path: Path, model: nn.Module, config: TrainConfig, classes: tup
     save_tensors(path, model_tensors(model), {"config": config.to_dict(), "classes": classes, "log": row})
 
 
+def weights_file(path: str | Path, weights: str = "best") -> Path:
+    """The file of the `best` or `last` weights in a run's folder; a weights file stands for itself."""
+    path = Path(path)
+    file = path / f"{weights}.safetensors" if path.is_dir() else path
+    if not file.exists():
+        raise InputError(f"{path}: there is no {file.name}; give a run's folder or a weights file")
+    return file
+
+
 def load_run(path: str | Path, weights: str = "best", model: nn.Module | None = None) -> Run:
     """A run from its folder (its `best` or `last` weights), or from one of its weight files.
 
     The network is built anew from the settings; a network of your own, that `fit` was given, has to be given here, too.
     """
-    path = Path(path)
-    file = path / f"{weights}.safetensors" if path.is_dir() else path
-    if not file.exists():
-        raise InputError(f"{path}: there is no {file.name}; give a run's folder or a weights file")
+    file = weights_file(path, weights)
     tensors, about = load_tensors(file)
     if "config" not in about:
         raise InputError(f"{file} is a checkpoint to go on from; the weights are in {BEST} and {LAST} beside it")
