@@ -41,6 +41,20 @@ def test_farthest_point_sample_takes_every_point_once(xyz):
     assert torch.equal(idx.sort(dim=1)[0], torch.arange(24).expand(2, 24))
 
 
+def test_leave_out_samples(xyz):
+    """Each is a sample of the cloud without every third point; no point is left out twice."""
+    order = grouping.farthest_point_sample(xyz, 24)
+    samples = grouping.leave_out_samples(xyz, 8, 3)
+    assert len(samples) == 3
+    for left_out, sample in enumerate(samples):
+        kept = [place for place in range(24) if place % 3 != left_out]
+        for b in range(2):
+            rest = xyz[b, order[b, kept]]
+            wanted = rest[grouping.farthest_point_sample(rest[None], 8)[0]]
+            assert torch.equal(sample[b], wanted)
+    assert not torch.equal(samples[0], samples[1])
+
+
 def test_query_ball_point_keeps_storage_order_and_pads_with_the_first(xyz):
     centres = xyz[:, 3:9]
     idx = grouping.query_ball_point(0.4, 6, xyz, centres)

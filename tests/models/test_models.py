@@ -7,7 +7,7 @@ import torch
 from reqnn.auditing import audit
 from reqnn.errors import InputError
 from reqnn.models import PointConv, create_model, list_models
-from reqnn.models.grouping import farthest_point_sample, index_points
+from reqnn.models.grouping import farthest_point_sample, index_points, leave_out_samples
 from reqnn.models.registry import model_entry
 
 SMALL = {"width": 1 / 16, "npoint": (24, 12), "nsample": (8, 6), "k": 6}
@@ -118,9 +118,30 @@ def test_dgcnn_on_the_farthest_points():
             create_model("dgcnn", sample=wrong, k=6)
 
 
+def test_dgcnn_with_votes():
+    """The mean over the samples, in eval mode; one sample in training, and of clouds too small to leave a part out."""
+    net, points = settled("dgcnn", sample=16, votes=3, dropout=0.0)
+    plain, _ = small("dgcnn")
+    plain.load_state_dict(net.state_dict())
+    answers = [plain.eval()(sample) for sample in leave_out_samples(points, 16, 3)]
+    torch.testing.assert_close(net(points), sum(answers) / 3)
+    assert (net(points) - answers[0]).abs().max() > 1e-3
+    single, _ = small("dgcnn", sample=16, dropout=0.0)
+    single.load_state_dict(net.state_dict())
+    torch.testing.assert_close(net.eval()(points[:, :23]), single.eval()(points[:, :23]))
+    assert (net(points[:, :24]) - single(points[:, :24])).abs().max() > 1e-3
+    torch.testing.assert_close(net.train()(points), single.train()(points))
+    for wrong in (0, 2.0, True):
+        with pytest.raises(InputError, match=f"votes={wrong!r}: give a whole number, at least 1"):
+            create_model("dgcnn", sample=16, k=6, votes=wrong)
+    with pytest.raises(InputError, match="votes=2: set sample="):
+        create_model("dgcnn", votes=2)
+
+
+@pytest.mark.parametrize("votes", [1, 3])
 @pytest.mark.parametrize("rules", ["paper", "vector-neurons", "full"])
-def test_dgcnn_on_the_farthest_points_keeps_its_answers(rules):
-    options = {"width": 1 / 16, "k": 6, "sample": 16}
+def test_dgcnn_on_the_farthest_points_keeps_its_answers(rules, votes):
+    options = {"width": 1 / 16, "k": 6, "sample": 16, "votes": votes}
     points = torch.randn(4, 40, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     assert audit(create_model("dgcnn", equivariant=True, rules=rules, **options).double(), points, vector_axis=-1).ok
     assert not audit(create_model("dgcnn", **options).double(), points, vector_axis=-1).ok

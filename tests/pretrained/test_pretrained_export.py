@@ -32,6 +32,17 @@ def test_the_card_tells_what_was_measured(run_folder, test_digits, tmp_path):
     assert sorted(file.name for file in tmp_path.iterdir()) == [f"dgcnn-digits.{end}" for end in ("json", "md", "safetensors")]
 
 
+def test_options_are_kept_with_the_weights(run_folder, test_digits, tmp_path):
+    """Four neighbours more than in training: other answers, with the weights of the run; what does not fit is refused."""
+    before = load(run_folder)
+    path = export_weights(run_folder, "other", tmp_path, options={"k": 12}, clouds=test_digits, copies=1)
+    net = load(path)
+    assert net.card["config"]["options"]["k"] == 12
+    assert (net(test_digits.points) - before(test_digits.points)).abs().max() > 1e-3
+    with pytest.raises(InputError, match="does not belong to this network"):
+        export_weights(run_folder, "wide", tmp_path, options={"width": 0.5}, clouds=test_digits)
+
+
 def test_the_card_can_be_read(run_folder, test_digits, tmp_path):
     text = export_weights(run_folder, "dgcnn-digits", tmp_path, clouds=test_digits, copies=3).with_suffix(".md").read_text()
     assert text.startswith("# dgcnn-digits\n")

@@ -40,6 +40,7 @@ def test_files(out):
         ({"networks": {"dgcnn": {"options": {"k": 5}}}}, "k 4, now 5"),
         ({"copies": 10}, "copies 3, now 10"),
         ({"test_shapes": 4}, "test_shapes None, now 4"),
+        ({"test_options": {"dgcnn": {"votes": 2}}}, "votes None, now 2"),
     ],
 )
 def test_results_of_other_settings_are_refused(out, change, message):

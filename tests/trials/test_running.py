@@ -10,8 +10,10 @@ import pytest
 from reqnn.errors import InputError
 from reqnn.paper.budgets import trial_of
 from reqnn.paper.experiments import select
+from reqnn.train import evaluate, load_run
 from reqnn.train.training import Training
 from reqnn.trials import running
+from reqnn.trials.accuracy import load_test_set
 from reqnn.trials.run_lock import RunLock
 from reqnn.trials.running import run_trials
 from written_shapes import TINY, write_data
@@ -61,6 +63,18 @@ def test_a_cell_is_trained_tested_and_then_skipped(place, monkeypatch):
     assert len(said) == 2
     monkeypatch.setattr(running, "fit", None)
     assert run().done == []
+
+
+def test_a_cell_tested_with_other_options_than_trained_with(place):
+    budget = replace(TINY, networks={"dgcnn": {"options": {"k": 4, "sample": 16}}}, test_options={"dgcnn": {"votes": 2}})
+    assert run(budget=budget).done == [KEY]
+    found, trained = result(place), place / "runs" / "table4" / "quick" / FILE
+    assert found["config"]["options"]["votes"] == 2
+    assert "votes" not in load_run(trained).config.options
+    clouds = load_test_set(trial_of(select([KEY])[0], budget).config)
+    for votes, name in ((1, "upright_as_trained"), (2, "upright")):
+        assert found[name] == evaluate(load_run(trained, options={"votes": votes}).model, clouds, "NR").accuracy
+    assert run(budget=budget).done == []
 
 
 def test_all_trainings_of_a_row(place):

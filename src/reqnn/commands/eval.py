@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -10,6 +10,7 @@ import tyro
 
 from reqnn.commands.base import OK, Command, busy, console, write_json
 from reqnn.errors import InputError
+from reqnn.train.config import JsonObject
 
 if TYPE_CHECKING:
     from reqnn.data.dataset import PointClouds
@@ -28,6 +29,7 @@ class Eval(Command):
     Examples:
         reqnn eval runs/modelnet40-dgcnn-reqnn-0 --protocol NR AR
         reqnn eval runs/original runs/reqnn --protocol NR vertical AR --out comparison
+        reqnn eval runs/reqnn --options '{"votes": 5}'
         reqnn eval runs/reqnn/last.safetensors --protocol AR --limit 200 --angles 0 --json -
         reqnn eval runs/autoencoder runs/autoencoder-original --copies 2 --emd 20 --out comparison
     """
@@ -46,6 +48,9 @@ class Eval(Command):
 
     weights: Literal["best", "last"] = "best"
     """Which weights of a run's folder."""
+
+    options: JsonObject = field(default_factory=dict)
+    """Arguments that the networks are built with, where other than in training: '{"votes": 5}'."""
 
     data: Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = None
     """Another data set with the same classes. Default: the one that the run was trained on."""
@@ -151,7 +156,7 @@ class Eval(Command):
         from reqnn import data
         from reqnn.train.run import load_run
 
-        run = load_run(path, self.weights)
+        run = load_run(path, self.weights, options=self.options)
         clouds = data.load(self.data or run.config.data, "test", points=run.config.points, root=self.root or run.config.root)
         if run.config.task == "classification" and clouds.classes != run.classes:
             raise InputError(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Annotated
 
 import tyro
 
 from reqnn.commands.base import OK, Command, busy, console
+from reqnn.train.config import JsonObject
 
 
 @dataclass(kw_only=True)
@@ -18,7 +19,7 @@ class ExportWeights(Command):
     layer; the card tells. In the package's own folder, the default, `reqnn.load(NAME)` and `reqnn predict` find it.
 
     Examples:
-        reqnn export-weights runs/table4/long/modelnet40-dgcnn-reqnn dgcnn-modelnet40
+        reqnn export-weights runs/table4/long/modelnet40-dgcnn-reqnn dgcnn-modelnet40 --options '{"votes": 5}'
         reqnn export-weights runs/mine my-network --half --out weights
     """
 
@@ -34,6 +35,9 @@ class ExportWeights(Command):
     half: bool = False
     """Store the weights in half precision; refused where that costs accuracy."""
 
+    options: JsonObject = field(default_factory=dict)
+    """Arguments that the network is built with, where other than in training: '{"votes": 5}'."""
+
     replace: bool = False
     """Take the place of weights of the same name."""
 
@@ -46,7 +50,13 @@ class ExportWeights(Command):
 
         with busy(f"testing and auditing {self.source}"):
             path = export_weights(
-                self.source, self.name, self.out, half=self.half, replace_existing=self.replace, copies=self.copies
+                self.source,
+                self.name,
+                self.out,
+                options=self.options,
+                half=self.half,
+                replace_existing=self.replace,
+                copies=self.copies,
             )
         screen = console()
         screen.print(path.with_suffix(".md").read_text(encoding="utf-8"), highlight=False, markup=False, soft_wrap=True)

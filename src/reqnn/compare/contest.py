@@ -87,8 +87,10 @@ def trials(contest: Contest, paces: Mapping[str, Pace], out: str = "results") ->
                 key = f"{data}/{model}/{rules}/{seed}"
                 title = f"{NETWORKS[model]} on {DATA[data]}: {rules}, seed {seed}, {way.replace('-', ' ')}"
                 group = f"compare/{contest.budget.name}-{way}"
+                budget = contest.budget
+                options = budget.test_options.get(model, {})
                 found.append(
-                    Trial(key, title, group, config, command(contest, out), contest.budget.copies, contest.budget.test_shapes)
+                    Trial(key, title, group, config, command(contest, out), budget.copies, budget.test_shapes, options)
                 )
     return found
 

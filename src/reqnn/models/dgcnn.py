@@ -16,7 +16,7 @@ from reqnn.rules.vector_neurons.edge_conv import factorised as factorised_vector
 from reqnn.tensor import QuaternionTensor
 
 from .arguments import check_points, scaled
-from .grouping import farthest_point_sample, get_graph_feature, index_points
+from .grouping import farthest_point_sample, get_graph_feature, index_points, leave_out_samples
 from .head import ClassificationHead
 from .registry import register
 
@@ -68,9 +68,13 @@ class DGCNN(nn.Module):
     | max ⊕ mean over points, head | 2048→512→256→classes |
 
     Convolutions are bias-free, each followed by BN and LeakyReLU(0.2). `extra_conv=False` is the network of its own
-    authors (1,809,576 parameters): conv6 is then the identity, so that Quaternion2Real has one place in both. `sample`
-    points of the cloud, each the farthest from those before it, stand for all: the cost falls with their number, and they
-    cover the shape as evenly as a dense cloud does, which as many points drawn at random do not.
+    authors (1,809,576 parameters): conv6 is then the identity, so that Quaternion2Real has one place in both.
+
+    `sample` points of the cloud, each the farthest from those before it, stand for all: the cost falls with their number,
+    and they cover the shape as evenly as a dense cloud does, which as many points drawn at random do not. With `votes` = v,
+    eval mode takes the mean of the logits of v such samples, for each of which another 1/v of the cloud is left out: v times
+    the cost, for answers that depend less on which points were chosen. Training is the same; a cloud that is too small for
+    it is answered by one sample.
 
     Shapes: points (B, N, 3) → logits (B, num_classes).
     """
@@ -83,11 +87,15 @@ class DGCNN(nn.Module):
         extra_conv: bool = True,
         dropout: float = 0.5,
         sample: int | None = None,
+        votes: int = 1,
     ) -> None:
         super().__init__()
         if sample is not None and (isinstance(sample, bool) or not isinstance(sample, int) or sample < k):
             raise InputError(f"sample={sample!r}: give a whole number of points, at least k={k}, the neighbours of each")
-        self.k, self.sample = k, sample
+        if isinstance(votes, bool) or not isinstance(votes, int) or votes < 1 or (votes > 1 and sample is None):
+            advice = "set sample=, the points of each vote" if sample is None else "give a whole number, at least 1"
+            raise InputError(f"votes={votes!r}: {advice}")
+        self.k, self.sample, self.votes = k, sample, votes
         self.min_points = sample or k
         c1, c2, c3, c4, emb = (scaled(c, width) for c in (64, 64, 128, 256, 1024))
         # As in the authors' code, a batch-norm has two names: its own, and its place in the convolution's block.
@@ -107,9 +115,16 @@ class DGCNN(nn.Module):
         """Logits (B, num_classes) of clouds (B, N, 3)."""
         if self.sample is None:
             check_points(points, self.k, f"DGCNN connects each point to its k = {self.k} nearest", option="k")
-        else:
-            check_points(points, self.sample, f"DGCNN takes sample = {self.sample} points of the cloud", option="sample")
-            points = index_points(points, farthest_point_sample(points, self.sample))
+            return self.classify(points)
+        check_points(points, self.sample, f"DGCNN takes sample = {self.sample} points of the cloud", option="sample")
+        size = points.shape[1]
+        if self.training or self.votes == 1 or size * (self.votes - 1) // self.votes < self.sample:
+            return self.classify(index_points(points, farthest_point_sample(points, self.sample)))
+        answers = [self.classify(sample) for sample in leave_out_samples(points, self.sample, self.votes)]
+        return torch.stack(answers).mean(dim=0)
+
+    def classify(self, points: torch.Tensor) -> torch.Tensor:
+        """Logits (B, num_classes) by all of these points (B, N, 3)."""
         x = points.transpose(2, 1)
         x1 = self.conv1(x)
         x2 = self.conv2(x1)

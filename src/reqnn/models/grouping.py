@@ -48,6 +48,23 @@ def farthest_point_sample(xyz: torch.Tensor, npoint: int) -> torch.Tensor:
     return torch.cat(centroids, dim=1)
 
 
+def leave_out_samples(xyz: torch.Tensor, npoint: int, count: int) -> list[torch.Tensor]:
+    """`count` different samples of a cloud, each of points far apart: for each, another 1/count of the cloud is left out.
+
+    What is left out is spread over the cloud: every count-th point in the order of farthest point sampling.
+
+    Shapes: xyz (B, N, 3), N·(1 − 1/count) ≥ npoint → count times (B, npoint, 3).
+    """
+    points = xyz.shape[1]
+    order = farthest_point_sample(xyz, points)
+    samples = []
+    for left_out in range(count):
+        kept = torch.tensor([place for place in range(points) if place % count != left_out], device=order.device)
+        some = index_points(xyz, order[:, kept])
+        samples.append(index_points(some, farthest_point_sample(some, npoint)))
+    return samples
+
+
 def query_ball_point(radius: float, nsample: int, xyz: torch.Tensor, new_xyz: torch.Tensor) -> torch.Tensor:
     """First `nsample` points in storage order within `radius` of each centre, padded with the first found.
 

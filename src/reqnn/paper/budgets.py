@@ -32,6 +32,7 @@ class Budget:
         cells: the beginning of a cell's key (`modelnet40`, `modelnet40/dgcnn`, `modelnet40/dgcnn/reqnn`) → further fields.
         copies: how often each test shape is turned.
         test_shapes: how many test shapes, drawn once for all; None for all of them.
+        test_options: network → arguments that it is built with to be tested, where other than in training.
     """
 
     name: str
@@ -41,6 +42,7 @@ class Budget:
     cells: Mapping[str, Settings] = field(default_factory=dict)
     copies: int = 10
     test_shapes: int | None = None
+    test_options: Mapping[str, Settings] = field(default_factory=dict)
 
 
 _SMALL = {
@@ -66,20 +68,21 @@ _128_POINTS: dict[str, Settings] = {
 }
 """Groupings for an eighth of the points: fewer centres, wider balls."""
 
-_256_CENTRES: dict[str, Settings] = {
+_FEWER_CENTRES: dict[str, Settings] = {
     "dgcnn": {"options": {"width": 0.5, "sample": 192, "k": 16}, "epochs": 32},
     "pointnet2": {"options": {"npoint": [128, 32], "radius": [0.3, 0.6], "nsample": [16, 16]}},
     "pointconv": {"options": {"npoint": [128, 32], "nsample": [16, 16], "bandwidth": [0.15, 0.3, 0.6]}},
 }
-"""A quarter of the centres, chosen by the networks themselves from all points: each the farthest from those before it."""
+"""A quarter of the centres or less, chosen by the networks themselves from all points, each the farthest from those before."""
 
 FULL = Budget(name="full", summary="the paper's settings: 1024 points, 400 epochs; for GPUs")
 
 LONG = Budget(
     name="long",
-    summary="all shapes, a quarter of the centres and of the width, 40 epochs: one to two hours a cell on one core",
+    summary="all shapes, a quarter of the centres or less, a quarter or half of the width: about two hours a cell on one core",
     settings={**_SMALL, "points": 1024, "epochs": 40},
-    networks=_256_CENTRES,
+    networks=_FEWER_CENTRES,
+    test_options={"dgcnn": {"votes": 5}},
 )
 
 REDUCED = Budget(
@@ -144,6 +147,7 @@ def trial_of(experiment: Experiment, budget: Budget) -> Trial:
         experiment.command(budget.name, "results"),
         budget.copies,
         budget.test_shapes,
+        budget.test_options.get(experiment.network, {}),
     )
 
 
@@ -169,7 +173,7 @@ def _changes(one: Experiment, budget: Budget, but_for: Collection[str]) -> list[
     from reqnn.models.registry import model_entry
 
     published = {name: parameter.default for name, parameter in signature(model_entry(one.network).build).parameters.items()}
-    changed = differing(config_of(one, budget), config_of(one, FULL))
+    changed = differing(trial_of(one, budget).tested, trial_of(one, FULL).tested)
     return [
         f"{name} {_shown(now)} ({_shown(published.get(name) if before is None else before)})"
         for name, (now, before) in changed.items()

@@ -104,6 +104,11 @@ def _notes(results: dict[Experiment, dict[str, Any] | None], budget: Budget, out
     ]
     notes += _verdict(results)
     notes += [line for one, result in results.items() if result is not None for line in _explanation(one, result)]
+    notes += [
+        f"{one.title}: {_size(result['config'])}{_as_trained(result)}."
+        for one, result in results.items()
+        if result is not None and "upright_as_trained" in result
+    ]
     notes += longer_runs(out, budget)
     if missing:
         notes.append(f"{MISSING} not measured yet ({len(missing)} of {len(results)}): `{command_for(missing, budget, out)}`")
@@ -118,8 +123,8 @@ def longer_runs(out: str | Path, shown: Budget, data: str | None = None) -> list
             notes.append(
                 f"Longer: {one.title}, budget {budget.name} ({_size(result['config'])}, {result['epochs']} epochs, "
                 f"{(result['seconds'] or 0) / 3600:.1f} hours): {100 * result['upright']:.2f} upright, "
-                f"{100 * result['rotated']:.2f} rotated, {100 * result['consistency']:.2f} % keep their answer in "
-                f"all; `{one.command(budget.name, str(out))}`."
+                f"{100 * result['rotated']:.2f} rotated{_as_trained(result)}, {100 * result['consistency']:.2f} % keep their "
+                f"answer in all; `{one.command(budget.name, str(out))}`."
             )
             notes += _explanation(one, result)
     return notes
@@ -127,8 +132,15 @@ def longer_runs(out: str | Path, shown: Budget, data: str | None = None) -> list
 
 def _size(config: Mapping[str, Any]) -> str:
     """1024 points, or 256 of 1024 points where the network works on a sample of them."""
-    sample = config["options"].get("sample")
-    return f"{sample} of {config['points']} points" if sample else f"{config['points']} points"
+    sample, votes = config["options"].get("sample"), config["options"].get("votes", 1)
+    one = f"{sample} of {config['points']} points" if sample else f"{config['points']} points"
+    one = f"{one}, {config['options'].get('width', 1)} of the width"
+    return one if votes == 1 else f"{one}, the mean over {votes} such samples"
+
+
+def _as_trained(result: Mapping[str, Any]) -> str:
+    """What the network reaches upright, built as in training, where it is tested with other options."""
+    return f" ({100 * result['upright_as_trained']:.2f} by one sample)" if "upright_as_trained" in result else ""
 
 
 def _unequal(budget: Budget) -> list[str]:

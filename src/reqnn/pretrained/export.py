@@ -36,6 +36,7 @@ def export_weights(
     name: str,
     folder: str | Path | None = None,
     *,
+    options: dict[str, Any] | None = None,
     half: bool = False,
     replace_existing: bool = False,
     clouds: PointClouds | None = None,
@@ -46,6 +47,7 @@ def export_weights(
     Args:
         run: a run's folder, whose best weights are taken, or a weights file.
         folder: default: the package's own, where `reqnn.load(name)` finds it.
+        options: arguments that the network is built with, where other than in training; they are kept with the weights.
         half: store the weights, not the statistics, as float16; refused where that costs accuracy.
         clouds: what to test on. Default: the test split of the run's data set.
         copies: how often each test shape is turned.
@@ -55,7 +57,7 @@ def export_weights(
         raise InputError(f"{name!r} is no name for weights; take small letters, digits and hyphens, such as dgcnn-modelnet40")
     if target.exists() and not replace_existing:
         raise InputError(f"{target} exists; --replace takes its place, another name leaves it")
-    trained = load_run(run)
+    trained = load_run(run, options=options)
     clouds = load_test_set(trained.config) if clouds is None else clouds
     if clouds.classes != trained.classes:
         raise InputError(f"{run} was trained on other classes than those of {clouds.name}; test it on its own data set")

@@ -61,7 +61,7 @@ class TrainConfig:
     """Of reconstruction: mse compares points one by one, chamfer as sets. auto: mse where the network maps each point."""
 
     start_from: str | None = None
-    """Begin with the weights of another run (its folder or a weights file) instead of fresh ones; the rest begins anew."""
+    """Begin with trained weights: a name in `reqnn predict --list`, a run's folder or a weights file. Default: fresh ones."""
 
     data: str = "digits"
     """The data set: its name in `reqnn data`, or a path."""

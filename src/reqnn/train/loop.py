@@ -29,11 +29,11 @@ from reqnn.train.log import RunLog
 from reqnn.train.optimization import make_optimizer
 from reqnn.train.processes import connect
 from reqnn.train.reproducible import Interruption, reproducible
-from reqnn.train.run import Run, build_network, load_run, weights_file
+from reqnn.train.run import Run, build_network, load_run
+from reqnn.train.starting import start_from
 from reqnn.train.sync import synchronise
 from reqnn.train.task import make_task
 from reqnn.train.training import Training
-from reqnn.train.weights import load_model_tensors, load_tensors
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -107,8 +107,8 @@ def prepare(
 
     alone = fabric.world_size == 1
     network = build_network(config, len(train.classes), factorised=alone) if model is None else model
-    if config.start_from is not None:
-        load_model_tensors(network, load_tensors(weights_file(config.start_from))[0], config.start_from)
+    if config.start_from is not None and not (config.folder / checkpoint.STATE).exists():
+        start_from(network, config.start_from, train.classes)
     batches = Batches(train, config, fabric.global_rank, fabric.world_size)
     if fabric.is_global_zero:
         checkpoint.check_disk(config.folder, network, config.ema > 0)

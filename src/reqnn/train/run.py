@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -77,16 +77,20 @@ def weights_file(path: str | Path, weights: str = "best") -> Path:
     return file
 
 
-def load_run(path: str | Path, weights: str = "best", model: nn.Module | None = None) -> Run:
+def load_run(
+    path: str | Path, weights: str = "best", model: nn.Module | None = None, options: dict[str, Any] | None = None
+) -> Run:
     """A run from its folder (its `best` or `last` weights), or from one of its weight files.
 
     The network is built anew from the settings; a network of your own, that `fit` was given, has to be given here, too.
+    `options` change how the network is built, where the weights still fit: {"votes": 5}.
     """
     file = weights_file(path, weights)
     tensors, about = load_tensors(file)
     if "config" not in about:
         raise InputError(f"{file} is a checkpoint to go on from; the weights are in {BEST} and {LAST} beside it")
     config, classes = config_from_dict(about["config"], str(file)), tuple(about["classes"])
+    config = replace(config, options={**config.options, **(options or {})})
     network = build_network(config, len(classes)) if model is None else model
     if config.precision == "64-true":
         network = network.double()

@@ -31,7 +31,7 @@ def read_result(out: str | Path, trial: Trial) -> dict[str, Any] | None:
         before, test = config_from_dict(result["config"], str(path)), result["test"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is no result that can be read ({error}); delete it to measure it again") from error
-    changed = differing(before, trial.config)
+    changed = differing(before, trial.tested)
     if test["copies"] != trial.copies:
         changed["copies"] = test["copies"], trial.copies
     if test["limit"] != trial.test_shapes:

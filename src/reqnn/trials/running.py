@@ -13,9 +13,12 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from reqnn.errors import ReqnnError
+from reqnn.train.evaluation import evaluate
 from reqnn.train.loop import fit
+from reqnn.train.run import load_run
 from reqnn.trials.accuracy import load_test_set, rotation_test, run_facts
 from reqnn.trials.results import SEED, check_run, read_result, write_result
 from reqnn.trials.run_lock import RunLock
@@ -99,7 +102,11 @@ def _measure(one: Trial, out: Path, folder: Path, end: float | None) -> Path:
     clouds = load_test_set(config, one.test_shapes)  # a test set that is not there is found out about before training
     with _stopped_at(end):
         run = fit(config, resume=True)
-    found = rotation_test(run, clouds, one.copies, SEED)
+    found: dict[str, Any] = {}
+    if one.test_options:
+        found["upright_as_trained"] = evaluate(run.model, clouds, "NR").accuracy
+        run = load_run(folder, options=dict(one.test_options))
+    found |= rotation_test(run, clouds, one.copies, SEED)
     result = {
         "cell": one.key,
         "title": one.title,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
 from reqnn.train.config import FREE, TrainConfig
@@ -20,6 +21,7 @@ class Trial:
         command: what measures it.
         copies: how often each test shape is turned.
         test_shapes: how many test shapes, drawn once for all; None for all of them.
+        test_options: arguments that the network is built with to be tested, where other than in training.
     """
 
     key: str
@@ -29,11 +31,17 @@ class Trial:
     command: str
     copies: int = 10
     test_shapes: int | None = None
+    test_options: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def stem(self) -> str:
         """modelnet40-dgcnn-reqnn: the name of its files and of its run."""
         return self.key.replace("/", "-")
+
+    @property
+    def tested(self) -> TrainConfig:
+        """The settings with the options that the network is tested with."""
+        return replace(self.config, options={**self.config.options, **self.test_options})
 
 
 def differing(config: TrainConfig, other: TrainConfig) -> dict[str, tuple[Any, Any]]:

@@ -1,0 +1,30 @@
+"""The weights that a training begins with: those of another run, or of a network that ships."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from torch import nn
+
+from reqnn.errors import InputError
+from reqnn.train.run import weights_file
+from reqnn.train.weights import load_model_tensors, load_tensors, model_tensors
+
+
+def start_from(network: nn.Module, source: str, classes: tuple[str, ...]) -> None:
+    """Copy trained weights into a network of the same build: of a name in `reqnn.list_weights()`, a run's folder or a file.
+
+    Where they tell other classes apart, and another number of them, the layer that does so keeps its fresh weights.
+    """
+    from reqnn.pretrained.loading import WEIGHTS, list_weights
+
+    file = WEIGHTS / f"{source}.safetensors" if source in list_weights() else weights_file(Path(source).expanduser())
+    tensors, about = load_tensors(file)
+    if "classes" not in about:
+        raise InputError(f"{file} is a checkpoint to go on from; begin with the weights beside it: {file.parent}")
+    before, now = len(about["classes"]), len(classes)
+    if before != now:
+        for name, own in model_tensors(network).items():
+            if name in tensors and tensors[name].shape == (before, *own.shape[1:]) and own.shape[:1] == (now,):
+                tensors[name] = own
+    load_model_tensors(network, tensors, source)
