@@ -21,6 +21,7 @@ _SETTINGS = (
     "smoothing",
     "scale",
     "jitter",
+    "point_dropout",
     "options",
     "rule_options",
 )
@@ -30,7 +31,8 @@ def card_markdown(card: dict[str, Any]) -> str:
     """The card of weights that ship."""
     test, training, config = card["test"], card["training"], card["config"]
     kind = f"REQNN of {card['network']} by the rules `{config['rules']}`" if card["equivariant"] else card["network"]
-    settings = ", ".join(f"{name} {config[name]}" for name in _SETTINGS)
+    named = (*_SETTINGS, "start_from") if config.get("start_from") else _SETTINGS
+    settings = ", ".join(f"{name} {config[name]}" for name in named)
     lines = [
         f"# {card['name']}",
         "",

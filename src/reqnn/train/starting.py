@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 from torch import nn
 
@@ -27,4 +29,14 @@ def start_from(network: nn.Module, source: str, classes: tuple[str, ...]) -> Non
         for name, own in model_tensors(network).items():
             if name in tensors and tensors[name].shape == (before, *own.shape[1:]) and own.shape[:1] == (now,):
                 tensors[name] = own
-    load_model_tensors(network, tensors, source)
+    try:
+        load_model_tensors(network, tensors, source)
+    except InputError as error:
+        raise InputError(f"{error}. Build it as that one was: {_build(about['config'])}") from error
+
+
+def _build(config: dict[str, Any]) -> str:
+    """The options of `reqnn train` that the shapes of weights follow from."""
+    kind = " --equivariant" * config["equivariant"]
+    rules = f" --rules {config['rules']} --rule-options '{json.dumps(config['rule_options'])}'" * config["equivariant"]
+    return f"--model {config['model']}{kind}{rules} --options '{json.dumps(config['options'])}'"
