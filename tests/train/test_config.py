@@ -102,6 +102,20 @@ def test_an_unknown_preset_lists_those_there_are() -> None:
         preset("fast")
 
 
+def test_quick_has_what_learns_soonest() -> None:
+    """The winners of docs/experiments.md: farthest points of many, and each rule set's own constants."""
+    assert (preset("quick").points, preset("quick").options["sample"]) == (1024, 256)
+    few = preset("quick", points=200)
+    assert (few.points, "sample" in few.options) == (200, False)
+    assert preset("quick", "pointnet").points == 256
+    assert [preset("quick", rules=rules).rule_options for rules in ("paper", "full", "vector-neurons")] == [
+        {"c": 0.1},
+        {"unit": "pool"},
+        {},
+    ]
+    assert preset("paper").rule_options == {}
+
+
 @pytest.mark.parametrize("equivariant", [False, True])
 @pytest.mark.parametrize("model", ["dgcnn", "pointnet", "pointnet2", "pointnet2_msg", "pointconv"])
 def test_quick_networks_take_the_clouds_of_the_preset(model: str, equivariant: bool) -> None:

@@ -35,6 +35,9 @@ def test_flags_override_the_preset_also_with_its_defaults() -> None:
     assert config("--preset", "paper", "--lr", "0.003")["lr"] == 0.003
     assert config("--lr", "0.1", "--optimizer", "sgd")["lr"] == 0.1
     assert config("--options", '{"k": 5}')["options"] == {"k": 5}
+    assert config("--rules", "full")["rule_options"] == {"unit": "pool"}
+    assert config("--rules=full", "--rule-options", "{}")["rule_options"] == {}
+    assert "sample" not in config("--points", "200")["options"]
 
 
 @pytest.mark.parametrize("stored", [True, False])

@@ -48,7 +48,11 @@ class Train(Command):
             return cls(config=_without_flags(load_config(settings), arguments))
         # A wrong name is refused by the parser, with the names that there are.
         chosen: Literal["quick", "paper"] = "paper" if name == "paper" else "quick"
-        given = {"task": task} if task in TASKS else {}
+        given: dict[str, Any] = {"task": task} if task in TASKS else {}
+        if (rules := _value(arguments, "--rules")) is not None:
+            given["rules"] = rules
+        if (points := _value(arguments, "--points") or "").isdecimal():
+            given["points"] = int(points)
         return cls(preset=chosen, config=presets.preset(chosen, model, **given))
 
     def run(self) -> int:

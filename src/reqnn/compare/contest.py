@@ -12,11 +12,9 @@ from reqnn.paper.budgets import REDUCED, Budget, config_of
 from reqnn.paper.experiments import DATA, NETWORKS, Experiment
 from reqnn.rules import get_rules
 from reqnn.train.config import TrainConfig
+from reqnn.train.presets import CONSTANTS
 from reqnn.trials.trial import Trial
 
-CONSTANTS: Mapping[str, Mapping[str, object]] = {"full": {"unit": "pool"}}
-"""Rule set → its constants: for unit size in one place instead of two, as good on validation (docs/experiments.md) and cheaper.
-Those of the paper's set are in the budgets; others have their defaults."""
 OVERHEAD = 1.15  # an epoch also validates, and estimates the statistics of batch-norms anew
 
 
@@ -68,7 +66,7 @@ class Contest:
         base = config_of(Experiment(data, model, "reqnn" if rules else "original"), self.budget)
         if rules is None:
             return replace(base, seed=seed)
-        options = base.rule_options if rules == "paper" else dict(CONSTANTS.get(rules, {}))
+        options = base.rule_options if rules == "paper" else CONSTANTS.get(rules, {})  # the budgets name those of the paper's
         return replace(base, rules=rules, rule_options=options, seed=seed)
 
 

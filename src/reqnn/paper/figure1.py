@@ -31,6 +31,7 @@ SETTINGS: dict[str, Any] = {
     "limit": 1000,
     "epochs": 2,
     "smoothing": 0.2,
+    "rule_options": {},
     "scale": 0.0,
     "jitter": 0.0,
 }

@@ -33,8 +33,10 @@ _QUICK: dict[str, Any] = {
     "scale": 0.2,
     "jitter": 0.01,
 }  # neither label smoothing nor dropout: in few epochs they cost ten points (docs/experiments.md)
+_SAMPLED = 1024
+"""Points of clouds of which a network takes the farthest ones by itself; it learns more from these than from as many others."""
 _QUICK_OPTIONS: dict[str, dict[str, Any]] = {
-    "dgcnn": {"width": 0.5, "k": 16, "dropout": 0.0},
+    "dgcnn": {"width": 0.5, "k": 16, "sample": 256, "dropout": 0.0},
     "pointnet": {"width": 0.5, "dropout": 0.0},
     "pointnet2": {"width": 0.5, "dropout": 0.0, "npoint": [128, 32], "radius": [0.3, 0.6], "nsample": [16, 16]},
     "pointnet2_msg": {
@@ -46,6 +48,9 @@ _QUICK_OPTIONS: dict[str, dict[str, Any]] = {
     },
     "pointconv": {"width": 0.5, "dropout": 0.0, "npoint": [128, 32], "nsample": [16, 16]},
 }
+
+CONSTANTS: dict[str, dict[str, Any]] = {"paper": {"c": 0.1}, "full": {"unit": "pool"}}
+"""Rule set → what its networks learn soonest with (docs/experiments.md); others have their defaults."""
 
 RECONSTRUCTING = ("autoencoder", "pointnet_reconstruction")
 """Networks that give clouds: their task is reconstruction where nothing else is said."""
@@ -70,6 +75,14 @@ PRESETS = {
 """Preset → what it is for."""
 
 
+def _sampled(model: str, points: int) -> dict[str, Any]:
+    """The options of a network, and more points where it takes a sample of them by itself."""
+    options = dict(_QUICK_OPTIONS.get(model, {}))
+    if points <= options.get("sample", 0):
+        del options["sample"]  # there is nothing to choose from
+    return {"points": _SAMPLED, "options": options} if {"sample", "npoint"} & options.keys() else {"options": options}
+
+
 def preset(name: str, model: str | None = None, **settings: Any) -> TrainConfig:
     """The settings of a preset for a network; further `settings` override it.
 
@@ -83,7 +96,8 @@ def preset(name: str, model: str | None = None, **settings: Any) -> TrainConfig:
         # A network that the paper does not train gets DGCNN's settings.
         values = {**_PAPER, **_PAPER_OF.get(model, _SGD_01)}
     elif name == "quick":
-        values = {**_QUICK, "options": _QUICK_OPTIONS.get(model, {})}
+        values = {**_QUICK, **_sampled(model, settings.get("points", _SAMPLED))}
+        values["rule_options"] = CONSTANTS.get(settings.get("rules", "paper"), {})
     else:
         raise InputError(f"no preset is named {name!r}; there are {', '.join(PRESETS)}")
     return TrainConfig(**{"model": model, "task": wanted, **values, **settings})
