@@ -1,7 +1,7 @@
 """Rotation-equivariant, permutation-invariant networks for 3D point clouds, revised from ordinary ones.
 
 net = reqnn.revise(model, points)      # the user's own network, not rewritten
-net(points @ R.T)                      # == net(points)
+net.eval()(points @ R.T)               # == net(points), up to rounding
 print(reqnn.audit(net, points))        # measured, layer by layer
 """
 

@@ -88,6 +88,16 @@ def test_weights_by_name(files, run_folder, shipped, test_digits, capsys):
     assert f"there are {DEFAULT}" in capsys.readouterr().err
 
 
+def test_weights_that_ship_are_listed(run_folder, shipped, test_digits, capsys):
+    path = export_weights(run_folder, "dgcnn-digits", clouds=test_digits, copies=1)
+    (shipped / "bare.safetensors").write_bytes(path.read_bytes())
+    assert main(["predict", "--list"]) == 0
+    bare, line = capsys.readouterr().out.splitlines()
+    assert bare == "bare"
+    assert line.startswith("dgcnn-digits: dgcnn by the rules paper, 10 classes of digits, ")
+    assert f" {100 * load(path).card['test']['rotated']:.2f} % of the test shapes" in line
+
+
 def test_what_cannot_be_read_is_reported_and_the_rest_goes_on(files, run_folder, capsys):
     (files / "broken.ply").write_text("ply\n")
     assert main(["predict", str(files), "--weights", str(run_folder)]) == 1

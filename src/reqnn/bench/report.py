@@ -107,7 +107,7 @@ def markdown(results: Record, picture: str | None = None) -> str:
     """The whole report."""
     settings = results["settings"]
     lines = ["# Benchmark", ""]
-    lines += [f"{results['cpu']}, {settings['threads']} threads, float32, {settings['repeats']} repeats, interleaved.", ""]
+    lines += [f"{results['cpu']}, {settings['threads']} threads, float32, {_repeats(results)}, interleaved.", ""]
     lines += [f"![time relative to the original, and growth]({picture})", ""] if picture else []
     for table in tables(results):
         body = table.to_markdown().splitlines()
@@ -120,6 +120,14 @@ def markdown(results: Record, picture: str | None = None) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in results["versions"].items())
     stamp = [versions, f"seed {settings['seed']}", *([f"commit {results['commit']}"] if results["commit"] else [])]
     return "\n".join([*lines, f"<sub>{', '.join(stamp)}</sub>", ""])
+
+
+def _repeats(results: Record) -> str:
+    """3 repeats; where parts come from several runs, of each: models 4, memory 7 repeats."""
+    counts = {part: made["settings"]["repeats"] for part, made in results.get("parts", {}).items()}
+    if len(set(counts.values())) < 2:
+        return f"{results['settings']['repeats']} repeats"
+    return f"{', '.join(f'{part} {count}' for part, count in counts.items())} repeats"
 
 
 def _by_variant(records: list[Record], keys: tuple[str, ...], variants: tuple[str, ...], show: Any) -> list[list[str]]:

@@ -26,6 +26,7 @@ class Predict(Command):
         reqnn predict chair.ply
         reqnn predict scans/ --top 3 --json answers.json
         reqnn predict scans/ --turned 10
+        reqnn predict --list
         reqnn predict digit.xyz --weights runs/digits
     """
 
@@ -52,11 +53,16 @@ class Predict(Command):
     json: Annotated[str | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
     """Write the answers as JSON there; "-" for stdout, instead of text."""
 
+    list: bool = False
+    """List the weights that ship, and what they reach, instead."""
+
     def run(self) -> int:
         """Load, classify, print."""
         from reqnn.paper.provenance import provenance
         from reqnn.pretrained import classify, find_files, load
 
+        if self.list:
+            return _list_weights()
         if not self.files:
             raise InputError("name at least one file or folder: reqnn predict chair.ply")
         files = find_files(self.files)
@@ -77,6 +83,23 @@ class Predict(Command):
             if self.turned:
                 screen.print(_summary(answers), highlight=False, markup=False, soft_wrap=True)
         return NOT_OK if any("error" in answer for answer in answers) else OK
+
+
+def _list_weights() -> int:
+    from reqnn.pretrained.loading import WEIGHTS, list_weights, read_card
+
+    for name in list_weights():
+        card = read_card(WEIGHTS / f"{name}.safetensors")
+        about = (
+            ""
+            if card is None
+            else (
+                f": {card['network']} by the rules {card['config']['rules']}, {len(card['classes'])} classes of {card['data']}, "
+                f"{100 * card['test']['rotated']:.2f} % of the test shapes in any orientation"
+            )
+        )
+        console().print(f"{name}{about}", highlight=False, markup=False, soft_wrap=True)
+    return OK
 
 
 def _line(answer: dict[str, Any]) -> str:

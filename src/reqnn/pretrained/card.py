@@ -36,12 +36,15 @@ def card_markdown(card: dict[str, Any]) -> str:
     lines = [
         f"# {card['name']}",
         "",
-        f"{kind}, {card['parameters']:,} parameters, trained on {card['data']} ({len(card['classes'])} classes) with rotations "
-        f"{config['protocol']}. Input: clouds of {card['points']} points, centred, in the unit sphere.",
+        f"{kind}, {card['parameters']:,} parameters, trained on {card['data']} ({len(card['classes'])} classes) "
+        f"{_rotations(config['protocol'])}. Input: clouds of {card['points']} points, centred, in the unit sphere.",
         "",
         "```python",
+        "import reqnn",
+        "",
         f'net = reqnn.load("{card["name"]}")',
-        "net.classes[net(points).argmax()]  # points (1, N, 3)",
+        'points = reqnn.data.read_cloud("FILE", points=net.card["points"])  # (N, 3)',
+        "net.classes[net(points[None]).argmax()]",
         "```",
         "",
         f"`reqnn predict FILE… --weights {card['name']}`",
@@ -63,6 +66,12 @@ def card_markdown(card: dict[str, Any]) -> str:
     lines += [f"- {TERMS[card['data']]}"] if card["data"] in TERMS else []
     lines += ["", f"Classes: {', '.join(card['classes'])}.", ""]
     return "\n".join(lines)
+
+
+def _rotations(protocol: str) -> str:
+    if protocol == "NR":
+        return "without rotations"
+    return "with arbitrary rotations" if protocol == "AR" else f"with rotations about {protocol}"
 
 
 def _percent(share: float) -> str:

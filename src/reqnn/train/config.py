@@ -61,7 +61,7 @@ class TrainConfig:
     """Of reconstruction: mse compares points one by one, chamfer as sets. auto: mse where the network maps each point."""
 
     start_from: str | None = None
-    """Begin with trained weights: a name in `reqnn predict --list`, a run's folder or a weights file. Default: fresh ones."""
+    """Begin with trained weights: a name of `reqnn predict --list`, a run's folder or a weights file. Default: fresh ones."""
 
     data: str = "digits"
     """The data set: its name in `reqnn data`, or a path."""
@@ -83,7 +83,7 @@ class TrainConfig:
     point_dropout: float = 0.0
     """Drop up to this share of a cloud's points."""
     sampled_from: int = 0
-    """Load clouds of so many points and train on a random choice of them, another each time; 0: always the first ones."""
+    """Load clouds of so many points and train on a random choice of them, another each time; 0: always the same ones."""
 
     epochs: int = 100
     """Passes over the training set."""
