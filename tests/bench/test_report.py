@@ -136,12 +136,14 @@ def test_command(tmp_path, capsys):
 def test_parts_are_added(finished):
     before = finished[0]
     assert {record["what"] for record in before["records"]} == {"models", "growth"}
-    settings = Settings(what=("kernels",), kernel_points=(40,), repeats=2, threads=1)
+    settings = Settings(what=("kernels",), kernel_points=(40,), repeats=3, threads=1)
     (after,) = run(settings, lambda message: None, before)
     assert after["records"][: len(before["records"])] == before["records"]
     assert {record["what"] for record in after["records"]} == {"models", "growth", "kernels"}
     assert after["parts"]["models"] == before["parts"]["models"]
-    assert after["parts"]["kernels"]["settings"]["repeats"] == 2
+    assert after["parts"]["kernels"]["settings"]["repeats"] == 3
+    assert "kernels 3 repeats" in markdown(after)
+    assert ", 2 repeats, interleaved" in markdown(before)
     (again,) = run(settings, lambda message: None, after)
     assert len(again["records"]) == len(after["records"])
 

@@ -8,10 +8,11 @@ import pytest
 from reqnn.cli import main
 from reqnn.compare import pace as pace_module
 from reqnn.compare.contest import Contest, pace_key, trials
-from reqnn.compare.pace import Pace, measure_pace, read_paces, write_paces
+from reqnn.compare.pace import Pace, measure_pace, read_paces, settled_paces, write_paces
 from reqnn.compare.report import comparison, rows_of
 from reqnn.errors import InputError
 from reqnn.paper import budgets
+from reqnn.trials.run_lock import RunLock
 from reqnn.trials.trial import differing
 from written_shapes import TINY, write_data
 
@@ -92,6 +93,40 @@ def test_paces_are_measured_in_turns_and_kept(tmp_path, monkeypatch):
     for name, config in configs.items():
         assert held[name].is_of(config)
         assert not held[name].is_of(replace(config, options={**config.options, "width": 0.5}))
+
+
+def test_paces_that_are_known_stay_when_a_rule_set_is_added(tmp_path, monkeypatch):
+    """Another pace would be another number of epochs for runs that are done."""
+    monkeypatch.setattr(pace_module, "_step", lambda *args: 1.0)
+    path = tmp_path / "pace.json"
+    first = settled_paces(path, contest(rules=("paper",)).paced(), may_measure=True)
+    assert set(first) == {"dgcnn/paper", "dgcnn/original"}
+    monkeypatch.setattr(pace_module, "_step", lambda *args: 2.0)
+    both = settled_paces(path, contest().paced(), may_measure=True)
+    assert {name: pace.seconds for name, pace in both.items()} == {"dgcnn/paper": 1, "dgcnn/original": 1, "dgcnn/full": 2}
+    assert read_paces(path) == both
+    assert not list(tmp_path.glob("*.lock"))
+
+
+def test_what_is_shown_is_not_measured(tmp_path):
+    with pytest.raises(InputError, match=r"no pace of dgcnn/paper, .* without --show first"):
+        settled_paces(tmp_path / "pace.json", contest().paced(), may_measure=False)
+
+
+def test_processes_wait_for_the_one_that_measures(tmp_path, monkeypatch):
+    path, wanted = tmp_path / "pace.json", contest().paced()
+    monkeypatch.setattr(pace_module, "_step", lambda *args: 1.0)
+    theirs = measure_pace(wanted["dgcnn"])
+    other = RunLock(path.with_suffix(".lock"))
+    assert other.acquire()
+
+    def waited(seconds):
+        write_paces(path, theirs)
+        other.release()
+
+    monkeypatch.setattr(pace_module.time, "sleep", waited)
+    monkeypatch.setattr(pace_module, "measure_pace", None)
+    assert settled_paces(path, wanted, may_measure=True) == theirs
 
 
 def test_the_command_end_to_end(place, capsys):

@@ -10,6 +10,7 @@ import torch
 from reqnn.cli import main
 from reqnn.errors import InputError
 from reqnn.pretrained import export, export_weights, load
+from reqnn.train import TrainConfig, fit, load_run
 from reqnn.train.evaluation import evaluate
 from reqnn.train.weights import load_tensors
 
@@ -41,6 +42,31 @@ def test_options_are_kept_with_the_weights(run_folder, test_digits, tmp_path):
     assert (net(test_digits.points) - before(test_digits.points)).abs().max() > 1e-3
     with pytest.raises(InputError, match="does not belong to this network"):
         export_weights(run_folder, "wide", tmp_path, options={"width": 0.5}, clouds=test_digits)
+
+
+def test_networks_without_neighbourhoods_can_be_exported(test_digits, tmp_path):
+    small = {"options": {"width": 0.0625}, "points": 48, "limit": 64, "epochs": 1, "batch": 16, "threads": 1}
+    fit(TrainConfig(model="pointnet", equivariant=True, **small, out=str(tmp_path / "run")), quiet=True)
+    card = json.loads(
+        export_weights(tmp_path / "run", "pointnet", tmp_path, clouds=test_digits, copies=1).with_suffix(".json").read_text()
+    )
+    assert card["ambiguity"] is None
+    fit(TrainConfig(model="autoencoder", task="reconstruction", **small, out=str(tmp_path / "clouds")), quiet=True)
+    with pytest.raises(InputError, match="is a run for reconstruction; weights that ship classify"):
+        export_weights(tmp_path / "clouds", "clouds", tmp_path, clouds=test_digits)
+
+
+def test_the_last_weights_are_not_called_the_chosen_ones(run_folder, test_digits, tmp_path):
+    best, last = (load_run(run_folder, name) for name in ("best", "last"))
+    assert last.row["epoch"] == 3
+    assert best.row["epoch"] == best.metrics["best_epoch"] < 3, "the run should not end with its best epoch"
+    for run, name, chosen in ((best, "best", True), (last, "last", False)):
+        file = run_folder / f"{name}.safetensors"
+        path = export_weights(file, name, tmp_path, clouds=test_digits, copies=1)
+        card = json.loads(path.with_suffix(".json").read_text())
+        assert card["training"]["best_epoch"] == run.row["epoch"]
+        assert card["training"]["validation_accuracy"] == run.row["validation_accuracy"]
+        assert ("chosen on the validation clouds" in path.with_suffix(".md").read_text()) == chosen
 
 
 def test_the_card_can_be_read(run_folder, test_digits, tmp_path):

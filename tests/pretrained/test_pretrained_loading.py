@@ -1,5 +1,6 @@
 """Networks by name, or from a run."""
 
+import hashlib
 import json
 
 import pytest
@@ -52,17 +53,21 @@ NONE = pytest.param("", marks=pytest.mark.skip("no weights ship with this versio
 
 @pytest.mark.parametrize("name", list_weights() or [NONE])
 def test_what_ships_is_small_known_and_turns(name):
-    """Whatever is in the package: within the size, with a card, invariant, and as good as the card says on its own terms."""
+    """Whatever is in the package: within the size, the file that its card is about, invariant, and not by answering nothing."""
     path = loading.WEIGHTS / f"{name}.safetensors"
     assert path.stat().st_size <= LARGEST
     assert path.with_suffix(".md").exists()
     card = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
     net = load(name)
     assert card["name"] == name
+    assert card["bytes"] == path.stat().st_size
+    assert card["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
     assert list(net.classes) == card["classes"]
     assert card["audit"]["ok"] == card["equivariant"]
     points = torch.randn(2, card["points"], 3, generator=torch.Generator().manual_seed(0)).double() / 3
     turned = points @ reqnn.quaternion.random_matrix(generator=torch.Generator().manual_seed(1), dtype=torch.float64).T
     if card["equivariant"]:
         with torch.no_grad():
-            torch.testing.assert_close(net.double()(points), net.double()(turned), rtol=1e-6, atol=1e-6)
+            logits = net.double()(points)
+            torch.testing.assert_close(logits, net.double()(turned), rtol=1e-6, atol=1e-6)
+            assert (logits[0] - logits[1]).abs().max() > 0.01

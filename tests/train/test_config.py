@@ -41,6 +41,7 @@ def test_settings_survive_json(tmp_path: Path) -> None:
         ("devices", 0),
         ("sampled_from", 512),
         ("recalibrate", -1),
+        ("seed", -1),
         ("checkpoint_seconds", -1.0),
     ],
 )

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from reqnn.data.dataset import PointClouds
 from reqnn.errors import InputError
-from reqnn.train import fit, load_run
+from reqnn.train import fit, load_run, loop
 from reqnn.train.checkpoint import STATE
 from reqnn.train.training import Training
 from reqnn.train.weights import load_tensors
@@ -114,6 +114,29 @@ def test_a_folder_with_a_run_is_not_overwritten(clouds: PointClouds, held_out: P
         fit(settings(), clouds, held_out, quiet=True)
     with pytest.raises(InputError, match=r"^lr is 0\.02"):
         fit(settings(lr=0.02), clouds, held_out, resume=True, quiet=True)
+
+
+def test_a_run_does_not_go_on_with_other_clouds_or_another_precision(
+    clouds: PointClouds, held_out: PointClouds, settings: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fit(settings(), clouds, held_out, quiet=True)
+    fewer = clouds.subset(torch.arange(80))
+    for given, name in (((fewer, held_out), "training"), ((clouds, held_out.subset(torch.arange(30))), "validation")):
+        with pytest.raises(InputError, match=f"the {name} clouds are not those that the run was begun with"):
+            fit(settings(), *given, resume=True, quiet=True)
+    monkeypatch.setattr(loop, "resolved_precision", lambda *given: "bf16-mixed")
+    with pytest.raises(InputError, match="begun in 32-true, and would go on in bf16-mixed here"):
+        fit(settings(), clouds, held_out, resume=True, quiet=True)
+
+
+def test_the_versions_are_those_that_the_run_was_begun_with(
+    clouds: PointClouds, held_out: PointClouds, settings: Callable
+) -> None:
+    folder = settings().folder
+    fit(settings(), clouds, held_out, quiet=True)
+    (folder / "versions.json").write_text("{}")
+    fit(settings(), clouds, held_out, resume=True, quiet=True)
+    assert (folder / "versions.json").read_text() == "{}"
 
 
 def test_the_state_of_the_process_is_as_before(clouds: PointClouds, held_out: PointClouds, settings: Callable) -> None:

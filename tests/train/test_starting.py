@@ -58,7 +58,7 @@ def test_weights_that_ship_are_known_by_name(
     wanted = weights(trained)
     for parameter in network.parameters():
         parameter.data.zero_()
-    start_from(network, "pointnet-digits", trained.classes)
+    start_from(network, replace(trained.config, start_from="pointnet-digits"), trained.classes)
     assert all(parameter.equal(wanted[name]) for name, parameter in network.named_parameters())
 
 
@@ -72,6 +72,19 @@ def test_other_classes_begin_with_a_fresh_last_layer(
     assert {len(after[name]) for name in fresh} == {3}
     assert len(fresh) == 2  # weight and bias of one layer
     assert all(torch.allclose(after[name], before[name], atol=1e-6) for name in before if name not in fresh)
+
+
+def test_weights_of_other_rules_are_refused(
+    clouds: PointClouds, held_out: PointClouds, settings: Callable, tmp_path: Path
+) -> None:
+    """A constant of the rules changes no shape, but what the weights do."""
+    reqnn = {"model": "dgcnn", "equivariant": True, "options": {"width": 0.0625, "k": 4}, "epochs": 1}
+    fit(settings(**reqnn, rule_options={"c": 0.1}, out=str(tmp_path / "trained")), clouds, held_out, quiet=True)
+    again = {**reqnn, "start_from": str(tmp_path / "trained")}
+    with pytest.raises(InputError, match=r"by other rules: paper with \{'c': 0.1\}, not paper with \{\}.*Build it as"):
+        fit(settings(**again, out=str(tmp_path / "next")), clouds, held_out, quiet=True)
+    same = {"c": 0.1, "fused": False}
+    fit(settings(**again, rule_options=same, out=str(tmp_path / "same")), clouds, held_out, quiet=True)
 
 
 def few(clouds: PointClouds) -> PointClouds:

@@ -38,7 +38,7 @@ def clouds():
 
 def run(invariant, **given):
     config = TrainConfig(equivariant=invariant, options={"k": 4}, points=48, root="here", out="there", **given)
-    return Run(Extent(invariant), config, CLASSES, {"best": {"epoch": 2, "validation_accuracy": 0.5}})
+    return Run(Extent(invariant), config, CLASSES, row={"epoch": 2, "validation_accuracy": 0.5})
 
 
 def test_an_invariant_network_keeps_what_it_reaches_and_another_does_not(clouds):

@@ -1,6 +1,7 @@
 """Ties are counted where they are, and changed answers are told apart by their cause."""
 
 import copy
+from dataclasses import replace
 
 import pytest
 import torch
@@ -10,7 +11,7 @@ from reqnn.data import rotated_test_set
 from reqnn.data.dataset import PointClouds
 from reqnn.train import TrainConfig
 from reqnn.trials.accuracy import rotated_logits
-from reqnn.trials.ambiguity import count_ambiguity, explain_changes, neighbourhood_ties, neighbours
+from reqnn.trials.ambiguity import count_ambiguity, explain_changes, neighbourhood_ties, neighbours, searched_points
 
 DGCNN = TrainConfig(model="dgcnn", equivariant=True, options={"k": 3}, points=27)
 
@@ -52,6 +53,23 @@ def test_counts_for_a_result():
     assert "ambiguous_frames" not in found
     frames = count_ambiguity(points, TrainConfig(model="pointconv", options={"nsample": [4, 4]}))
     assert (frames["neighbours"], frames["ambiguous_frames"]) == (4, 1)
+
+
+def test_counts_are_of_the_samples_that_the_network_takes():
+    """The grid beside points far out: the farthest points are few of the grid's, and each vote has others."""
+    points = torch.cat([grid(), 9 * torch.randn(9, 3, generator=torch.Generator().manual_seed(0))])[None]
+    one, votes = ({**DGCNN.options, "sample": 18, "votes": votes} for votes in (1, 2))
+    (single,), several = (searched_points(points, replace(DGCNN, options=options)) for options in (one, votes))
+    assert single.shape == (1, 18, 3)
+    assert [sample.shape for sample in several] == [(1, 18, 3)] * 2
+    assert not set(map(tuple, several[0][0].tolist())) & set(map(tuple, several[1][0].tolist()))
+    found = count_ambiguity(points, replace(DGCNN, options=votes))
+    assert (found["shapes"], found["neighbourhoods"]) == (1, 36)
+    assert found["tied"] == sum(int(neighbourhood_ties(sample, 3)[0]) for sample in several) > 0
+
+
+def test_networks_whose_neighbourhoods_we_do_not_know():
+    assert count_ambiguity(grid()[None], TrainConfig(model="pointnet", equivariant=True)) is None
 
 
 @pytest.mark.parametrize(

@@ -154,6 +154,20 @@ def test_a_failure_does_not_stop_the_others(place):
     assert len(outcome.done) == 2
 
 
+def test_nor_does_one_that_nobody_expected(place, monkeypatch):
+    fit = running.fit
+
+    def out_of_memory(config, **given):
+        if config.equivariant:
+            raise RuntimeError("out of memory")
+        return fit(config, **given)
+
+    monkeypatch.setattr(running, "fit", out_of_memory)
+    outcome = run("modelnet40/dgcnn")
+    assert outcome.failed == {KEY: "RuntimeError: out of memory"}
+    assert len(outcome.done) == 2
+
+
 def test_missing_data_is_explained(place, monkeypatch):
     monkeypatch.setenv("REQNN_DATA", str(place / "nothing"))
     assert "modelnet40 is not on this machine" in run().failed[KEY]
@@ -176,6 +190,26 @@ def test_ctrl_c_ends_it(place, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         run()
     assert not list((place / "runs").rglob("*.lock"))
+
+
+def test_nothing_is_written_to_a_run_that_is_another_processs(place, monkeypatch):
+    """The other one takes the lock in the middle of the second epoch, and writes its own checkpoint."""
+    folder = place / "runs" / "table4" / "quick" / FILE
+    step, files = Training.step, ("best.safetensors", "last.safetensors", "log.csv", "state.safetensors")
+
+    def taken(training, points, labels):
+        step(training, points, labels)
+        if training.progress.step == training.batches.steps_per_epoch + 1:
+            lock = folder.with_name(f"{FILE}.lock")
+            lock.unlink()
+            lock.write_text('{"token": "another"}')
+            for name in files:
+                (folder / name).write_text("the other's")
+
+    monkeypatch.setattr(Training, "step", taken)
+    outcome = run()
+    assert "took this run over" in outcome.elsewhere[KEY]
+    assert [(folder / name).read_text() for name in files] == ["the other's"] * len(files)
 
 
 def test_a_run_that_another_process_took_over_is_left(place, monkeypatch):

@@ -49,8 +49,8 @@ class Compare(Command):
 
     def run(self) -> int:
         """Measure the pace, train what is missing, print, write, draw."""
-        from reqnn.compare.contest import Contest, pace_key, trials
-        from reqnn.compare.pace import measure_pace, read_paces, write_paces
+        from reqnn.compare.contest import Contest, trials
+        from reqnn.compare.pace import settled_paces
         from reqnn.compare.report import comparison, draw, rows_of
         from reqnn.paper.budgets import get_budget
         from reqnn.trials.running import run_trials
@@ -65,14 +65,8 @@ class Compare(Command):
             budget=get_budget(self.budget),
         )
         held = Path(self.out) / "compare" / f"{self.budget}-pace.json"
-        paces = read_paces(held)
-        for model in self.model:
-            configs = {pace_key(model, rules): contest.config(self.data[0], model, rules) for rules in self.rules}
-            configs[f"{model}/original"] = contest.config(self.data[0], model, None)
-            if not all(key in paces and paces[key].is_of(config) for key, config in configs.items()):
-                with busy(f"measuring the pace of {model}"):
-                    paces |= measure_pace(configs)
-                write_paces(held, paces)
+        with busy("measuring the pace"):
+            paces = settled_paces(held, contest.paced(), may_measure=not self.show)
         wanted = trials(contest, paces, self.out)
         code = OK if self.show else tell_outcome(run_trials(wanted, self.out, self.runs, self.max_minutes))
         rows = rows_of(contest, wanted, self.out)

@@ -23,6 +23,7 @@ SETTINGS: dict[str, Any] = {
     "epochs": 10,
     "batch": 16,
     "smoothing": 0.0,
+    "rule_options": {},
     "scale": 0.0,
     "jitter": 0.0,
 }

@@ -102,7 +102,7 @@ class Eval(Command):
         records = [
             {
                 "run": name,
-                "weights": self.weights,
+                "epoch": run.row.get("epoch"),
                 "config": run.config.without_folders(),
                 "results": [e.to_dict() for e in results],
             }

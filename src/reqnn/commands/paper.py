@@ -26,7 +26,7 @@ class Paper(Command):
         table2: parameters, multiply-adds and FLOPs of the four networks and their REQNNs (half a minute)
         table3: which network contains which operation (seconds)
         table4: accuracy on turned shapes, originals and REQNNs, ModelNet40 and 3D MNIST; with --budget the networks that
-            have no result yet are trained and tested first (quick: minutes; reduced: two hours; long: two hours each; full: GPUs)
+            have no result yet are trained and tested first (quick: minutes; reduced: 2 hours; long: 2 hours each; full: GPUs)
         table5: ModelNet40 learned without rotations and tested with, from the results of table 4
         figure1: a cloud and a feature inside the network, both turned; trains two networks for half a minute each
         figure2: features inside the network are turned and decoded; trains two networks for a minute each

@@ -90,16 +90,14 @@ def _list_weights() -> int:
 
     for name in list_weights():
         card = read_card(WEIGHTS / f"{name}.safetensors")
-        about = (
-            ""
-            if card is None
-            else (
-                f": {card['network']} by the rules {card['config']['rules']}, {len(card['classes'])} classes of {card['data']}, "
-                f"{100 * card['test']['rotated']:.2f} % of the test shapes in any orientation"
-            )
-        )
-        console().print(f"{name}{about}", highlight=False, markup=False, soft_wrap=True)
+        console().print(name if card is None else f"{name}: {_told(card)}", highlight=False, markup=False, soft_wrap=True)
     return OK
+
+
+def _told(card: dict[str, Any]) -> str:
+    kind = f"{card['network']} by the rules {card['config']['rules']}" if card["equivariant"] else card["network"]
+    reached = f"{100 * card['test']['rotated']:.2f} % of the test shapes in any orientation"
+    return f"{kind}, {len(card['classes'])} classes of {card['data']}, {reached}"
 
 
 def _line(answer: dict[str, Any]) -> str:

@@ -69,6 +69,17 @@ class Contest:
         options = base.rule_options if rules == "paper" else CONSTANTS.get(rules, {})  # the budgets name those of the paper's
         return replace(base, rules=rules, rule_options=options, seed=seed)
 
+    def paced(self) -> dict[str, dict[str, TrainConfig]]:
+        """Whose training step is timed: network → name of the pace → settings; the original is timed with them."""
+        some = self.data[0]
+        return {
+            model: {
+                **{pace_key(model, rules): self.config(some, model, rules) for rules in self.rules},
+                f"{model}/original": self.config(some, model, None),
+            }
+            for model in self.models
+        }
+
 
 def trials(contest: Contest, paces: Mapping[str, Pace], out: str = "results") -> list[Trial]:
     """All trainings, one seed after the other, so that what is done first covers everything."""

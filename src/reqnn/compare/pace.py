@@ -13,12 +13,15 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from reqnn.errors import InputError
 from reqnn.train.checkpoint import write_json
 from reqnn.train.config import TrainConfig
 from reqnn.train.optimization import make_optimizer
 from reqnn.train.run import build_network
+from reqnn.trials.run_lock import RunLock
 
 CLASSES = 40
+WAIT = 2.0  # seconds between two looks at whether another process has measured
 
 
 @dataclass(frozen=True)
@@ -84,6 +87,39 @@ def _step(network: nn.Module, optimizer: torch.optim.Optimizer, config: TrainCon
     F.cross_entropy(network(points), labels).backward()
     optimizer.step()
     return time.perf_counter() - begun
+
+
+def settled_paces(path: Path, wanted: Mapping[str, Mapping[str, TrainConfig]], may_measure: bool) -> dict[str, Pace]:
+    """The paces in a file, and those that it lacks, which are measured and added to it; those that are there stay.
+
+    Processes that share the file wait for each other, so that all go by the same paces.
+
+    Args:
+        wanted: network → name of a pace → its settings; the paces of a network are measured in turns.
+        may_measure: where it is False, a pace that is missing raises `InputError`.
+    """
+    lock = RunLock(path.with_suffix(".lock"))
+    while True:
+        paces = read_paces(path)
+        missing = [name for group in wanted.values() for name in group if not _known(paces, name, group[name])]
+        if not missing:
+            return paces
+        if not may_measure:
+            raise InputError(f"{path} has no pace of {', '.join(missing)} yet; run the command without --show first")
+        with lock.held() as ours:
+            if ours:
+                paces = read_paces(path)
+                for group in wanted.values():
+                    if not all(_known(paces, name, group[name]) for name in group):
+                        kept = {name: paces[name] for name in group if _known(paces, name, group[name])}
+                        paces |= measure_pace(group) | kept
+                        write_paces(path, paces)
+                return paces
+        time.sleep(WAIT)
+
+
+def _known(paces: Mapping[str, Pace], name: str, config: TrainConfig) -> bool:
+    return name in paces and paces[name].is_of(config)
 
 
 def read_paces(path: Path) -> dict[str, Pace]:

@@ -55,14 +55,17 @@ def leave_out_samples(xyz: torch.Tensor, npoint: int, count: int) -> list[torch.
 
     Shapes: xyz (B, N, 3), N·(1 − 1/count) ≥ npoint → count times (B, npoint, 3).
     """
-    points = xyz.shape[1]
-    order = farthest_point_sample(xyz, points)
+    order = farthest_point_sample(xyz, xyz.shape[1])
     samples = []
-    for left_out in range(count):
-        kept = torch.tensor([place for place in range(points) if place % count != left_out], device=order.device)
+    for kept in kept_places(xyz.shape[1], count):
         some = index_points(xyz, order[:, kept])
         samples.append(index_points(some, farthest_point_sample(some, npoint)))
     return samples
+
+
+def kept_places(points: int, count: int) -> list[list[int]]:
+    """For each of `count` samples the places in the order of farthest point sampling that are not left out."""
+    return [[place for place in range(points) if place % count != left_out] for left_out in range(count)]
 
 
 def query_ball_point(radius: float, nsample: int, xyz: torch.Tensor, new_xyz: torch.Tensor) -> torch.Tensor:

@@ -59,7 +59,7 @@ def card_markdown(card: dict[str, Any]) -> str:
         f"- {_percent(test['consistency'])} of the shapes keep their answer in all {test['copies']} orientations; the largest "
         f"change of a logit is {test['logit_change']:.1e}, beside a spread of {test['logit_spread']:.1f} between shapes.",
         f"- {_audit(card['audit'])}",
-        f"- Training: {_training(training)}{settings}. The weights were chosen on the validation clouds, never on test shapes.",
+        f"- Training: {_training(training)}{settings}. {_selection(training)}",
         f"- File: {card['bytes'] / 1e6:.1f} MB, weights stored as {card['storage']}, SHA-256 `{card['sha256']}`.",
     ]
     lines += [f"- {_changed(one)}" for one in card["changed"][:10]]
@@ -90,6 +90,12 @@ def _audit(audit: dict[str, Any]) -> str:
 def _training(training: dict[str, Any]) -> str:
     clouds, chosen = training["training_clouds"], training["validation_clouds"]
     return "" if clouds is None or chosen is None else f"{clouds:,} clouds, {chosen:,} more to validate by; "
+
+
+def _selection(training: dict[str, Any]) -> str:
+    if training.get("selected", True):
+        return "The weights were chosen on the validation clouds, never on test shapes."
+    return f"The weights are those of epoch {training['best_epoch']}, chosen neither on validation clouds nor on test shapes."
 
 
 def _changed(one: dict[str, Any]) -> str:

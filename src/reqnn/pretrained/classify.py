@@ -13,7 +13,7 @@ from torch import Tensor
 from reqnn.data.cloud_file import sample_surface
 from reqnn.data.sampling import choose_points, normalise
 from reqnn.data.shape_file import SUFFIXES, read_shape
-from reqnn.data.streams import stream
+from reqnn.data.streams import check_seed, stream
 from reqnn.errors import InputError
 from reqnn.quaternion import random_matrix
 from reqnn.train.prediction import predict
@@ -40,6 +40,7 @@ def cloud_in_any_pose(path: str | Path, points: int, seed: int = 0, rotation: Te
     areas of its faces in the order of the file. A cloud with fewer points is taken as it is. With a `rotation` (3, 3) the file
     is read as if it had been turned.
     """
+    check_seed(seed)
     if points < 1:
         raise InputError(f"points is {points}; at least 1 is needed")
     shape, where = read_shape(Path(path)), str(path)
@@ -64,6 +65,7 @@ def classify(
     """
     if top < 1 or turned < 0:
         raise InputError(f"top is {top} and turned {turned}; at least 1 and 0 are needed")
+    check_seed(seed)
     wanted = network.card["points"] if points is None else points
     rotations = random_matrix(turned, torch.Generator().manual_seed(seed), torch.float64)
     for start in range(0, len(files), BATCH):

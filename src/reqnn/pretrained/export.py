@@ -58,6 +58,8 @@ def export_weights(
     if target.exists() and not replace_existing:
         raise InputError(f"{target} exists; --replace takes its place, another name leaves it")
     trained = load_run(run, options=options)
+    if trained.config.task != "classification":
+        raise InputError(f"{run} is a run for {trained.config.task}; weights that ship classify")
     clouds = load_test_set(trained.config) if clouds is None else clouds
     if clouds.classes != trained.classes:
         raise InputError(f"{run} was trained on other classes than those of {clouds.name}; test it on its own data set")
@@ -82,7 +84,7 @@ def _save(run: Run, path: Path, half: bool) -> None:
     config = replace(run.config, out=None, root=None, data=Path(run.config.data).name)
     weights = {name for name, _ in run.model.named_parameters()}
     tensors = {key: _halved(value) if half and key in weights else value for key, value in model_tensors(run.model).items()}
-    save_tensors(path, tensors, {"config": config.to_dict(), "classes": run.classes, "log": run.metrics.get("best")})
+    save_tensors(path, tensors, {"config": config.to_dict(), "classes": run.classes, "log": run.row})
     size = path.stat().st_size
     if size > LARGEST:
         advice = "train a narrower network" if half else "--half takes half of it"
@@ -112,7 +114,7 @@ def _card(trained: Run, stored: Run, name: str, path: Path, half: bool, clouds: 
     found, about = rotation_test(stored, clouds, copies), run_facts(trained)
     about["config"]["data"] = Path(about["config"]["data"]).name
     kept = ("upright", "rotated", "consistency", "logit_change", "logit_spread", "upright_class_mean", "rotated_class_mean")
-    shown = ("best_epoch", "validation_accuracy", "training_clouds", "validation_clouds", "seconds", "seed")
+    shown = ("best_epoch", "validation_accuracy", "selected", "training_clouds", "validation_clouds", "seconds", "seed")
     return {
         "name": name,
         **loading.facts(stored),

@@ -30,6 +30,7 @@ class Progress:
         history: one row of the log an epoch.
         sums: loss, metric and clouds of the current epoch.
         seconds: spent so far.
+        ground: what the run stands on beside its settings: the clouds, by their fingerprints, and the precision.
     """
 
     step: int = 0
@@ -38,6 +39,7 @@ class Progress:
     history: list[dict[str, float]] = field(default_factory=list)
     sums: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])
     seconds: float = 0.0
+    ground: dict[str, str] = field(default_factory=dict)
 
     def count(self, loss: float, score: float, clouds: int) -> None:
         """Add a forward pass: its mean loss, and the sum of the metric over its clouds."""

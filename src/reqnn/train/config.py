@@ -145,6 +145,7 @@ class TrainConfig:
             self._require(getattr(self, name) >= 1, name, "must be at least 1")
         for name in ("lr", "decay_epochs", "decay_rate"):
             self._require(getattr(self, name) > 0, name, "must be above 0")
+        self._require(0 <= self.seed < 2**63, "seed", "must be a whole number from 0 to 2**63 - 1")
         positive = ("min_lr", "warmup", "weight_decay", "clip", "jitter", "recalibrate", "workers", "threads", "scale")
         for name in (*positive, "checkpoint_steps", "checkpoint_seconds"):
             self._require(getattr(self, name) >= 0, name, "must not be negative")
@@ -182,7 +183,11 @@ class TrainConfig:
 
     def save(self, path: str | Path) -> None:
         """Write the settings as JSON."""
-        Path(path).write_text(json.dumps(self.to_dict(), indent=2) + "\n", encoding="utf-8")
+        Path(path).write_text(self.to_json(), encoding="utf-8")
+
+    def to_json(self) -> str:
+        """All settings as the text of a file."""
+        return json.dumps(self.to_dict(), indent=2) + "\n"
 
 
 def config_from_dict(values: dict[str, Any], where: str = "the settings") -> TrainConfig:

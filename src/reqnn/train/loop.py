@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import copy
 import time
+from collections.abc import Callable
 from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import torch
@@ -27,7 +29,7 @@ from reqnn.train.config import TrainConfig, load_config, resumed
 from reqnn.train.display import Display
 from reqnn.train.log import RunLog
 from reqnn.train.optimization import make_optimizer
-from reqnn.train.processes import connect
+from reqnn.train.processes import connect, resolved_precision
 from reqnn.train.reproducible import Interruption, reproducible
 from reqnn.train.run import Run, build_network, load_run
 from reqnn.train.starting import start_from
@@ -47,6 +49,7 @@ def fit(
     model: nn.Module | None = None,
     resume: bool = False,
     quiet: bool = False,
+    owned: Callable[[], bool] = lambda: True,
 ) -> Run:
     """Train a network; its folder holds settings, log, weights and all that is needed to go on.
 
@@ -56,6 +59,7 @@ def fit(
             (B, classes), or to clouds where the task is reconstruction.
         resume: go on where the folder holds a run that was stopped; the result is the same as if it had not been.
         quiet: show nothing.
+        owned: asked before anything of the run is written; where it says no, another process has the run and this one stops.
     """
     fabric = connect(config)
     config = settle(config, fabric, resume)
@@ -63,7 +67,7 @@ def fit(
     on_cpu = fabric.device.type == "cpu"  # elsewhere not every operation has a deterministic form
     with reproducible(config.threads, deterministic=on_cpu), Interruption() as interruption:
         training = prepare(config, fabric, train, validation, model)
-        walk(training, interruption, shown=fabric.is_global_zero and not quiet)
+        walk(training, interruption, fabric.is_global_zero and not quiet, owned)
     fabric.barrier()
     return load_run(config.folder, model=training.network)
 
@@ -107,22 +111,44 @@ def prepare(
 
     alone = fabric.world_size == 1
     network = build_network(config, len(train.classes), factorised=alone) if model is None else model
-    if config.start_from is not None and not (config.folder / checkpoint.STATE).exists():
-        start_from(network, config.start_from, train.classes)
+    begun = (config.folder / checkpoint.STATE).exists()
+    if config.start_from is not None and not begun:
+        start_from(network, config, train.classes)
     batches = Batches(train, config, fabric.global_rank, fabric.world_size)
     if fabric.is_global_zero:
         checkpoint.check_disk(config.folder, network, config.ema > 0)
-        config.save(config.folder / "config.json")
-        checkpoint.write_json(config.folder / "versions.json", provenance())
+        checkpoint.write_text(config.folder / "config.json", config.to_json())
+        if not begun:
+            checkpoint.write_json(config.folder / "versions.json", provenance())
     if not alone:
         synchronise(network)
     wrapped, optimizer = fabric.setup(network, make_optimizer(network, config))
     average = copy.deepcopy(network) if config.ema else None
     progress = checkpoint.load_state(config.folder, network, optimizer, average) or Progress()
+    progress.ground = same_ground(progress.ground, train, validation, resolved_precision(config, fabric), config.folder)
     return Training(config, make_task(config), fabric, network, wrapped, optimizer, average, batches, validation, progress)
 
 
-def walk(training: Training, interruption: Interruption, shown: bool) -> None:
+def same_ground(
+    before: dict[str, str], train: PointClouds, validation: PointClouds, precision: str, folder: Path
+) -> dict[str, str]:
+    """What the run stands on; `InputError` where that is not what it stood on before, for it would become another run."""
+    now = {"training": train.fingerprint(), "validation": validation.fingerprint(), "precision": precision}
+    for name in ("training", "validation"):
+        if before.get(name, now[name]) != now[name]:
+            raise InputError(
+                f"{folder}: the {name} clouds are not those that the run was begun with, and batches and epochs would change "
+                "with them; put the data back, or start a new run"
+            )
+    if before.get("precision", precision) != precision:
+        raise InputError(
+            f"{folder}: the run was begun in {before['precision']}, and would go on in {precision} here; "
+            "--accelerator chooses where to go on"
+        )
+    return now
+
+
+def walk(training: Training, interruption: Interruption, shown: bool, owned: Callable[[], bool]) -> None:
     """Go over the steps that are left: step, validate at the end of an epoch, write checkpoints, stop where asked."""
     config, fabric, progress, batches = training.config, training.fabric, training.progress, training.batches
     task = training.task
@@ -137,6 +163,7 @@ def walk(training: Training, interruption: Interruption, shown: bool) -> None:
             progress.seconds = before + time.monotonic() - begun
             display.step(progress.step, epoch, progress.loss, progress.metric)
             if progress.step % batches.steps_per_epoch == 0:
+                stop_unless(owned)
                 training.end_epoch(epoch)
                 display.epoch(progress.history[-1], progress.best)
                 if log is not None:
@@ -144,16 +171,24 @@ def walk(training: Training, interruption: Interruption, shown: bool) -> None:
             stop = training.agreed(interruption.asked)
             due = time.monotonic() - saved > config.checkpoint_seconds
             if stop or due or (config.checkpoint_steps and progress.step % config.checkpoint_steps == 0):
+                stop_unless(owned)
                 training.save()
                 saved = time.monotonic()
             if stop:
                 display.line(f"stopped after step {progress.step}; reqnn train --resume --out {config.folder} goes on")
                 raise KeyboardInterrupt
+        stop_unless(owned)
         training.save()
         if log is not None:
             log.write(progress.history, training.metrics(), final=True)
         best = f"best validation {task.metric} {task.show(progress.best)} in epoch {progress.best_epoch}"
         display.line(f"{best}; test it: reqnn eval {config.folder} --protocol NR AR")
+
+
+def stop_unless(owned: Callable[[], bool]) -> None:
+    """Stop before anything is written to a run that is another's now."""
+    if not owned():
+        raise KeyboardInterrupt
 
 
 def headline(training: Training) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import os
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import torch
 
@@ -36,7 +36,7 @@ def connect(config: TrainConfig) -> Fabric:
             devices=devices,
             num_nodes=nodes,
             strategy="ddp" if devices * nodes > 1 else "auto",
-            precision=_precision(config.precision, accelerator),
+            precision=_precision(config.precision, accelerator),  # type: ignore[arg-type]
         )
         fabric.launch()
     return fabric
@@ -53,7 +53,12 @@ def _accelerator(name: str) -> str:
     return name
 
 
-def _precision(name: str, accelerator: str) -> Any:
+def resolved_precision(config: TrainConfig, fabric: Fabric) -> str:
+    """The precision that a run has where it is."""
+    return _precision(config.precision, fabric.device.type)
+
+
+def _precision(name: str, accelerator: str) -> str:
     """bfloat16 needs no loss scaling; float16 is left out, for its range does not hold squared norms."""
     if name == "auto":
         return "bf16-mixed" if accelerator == "cuda" and torch.cuda.is_bf16_supported() else "32-true"

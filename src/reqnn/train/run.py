@@ -31,6 +31,7 @@ class Run:
         classes: class names; in classification, output i is the logit of classes[i].
         metrics: what metrics.json holds: the best validation metric and its epoch, the last row of the log, seconds, ….
         folder: the run's folder.
+        row: the row of the log that the weights come from.
     """
 
     model: nn.Module
@@ -38,6 +39,7 @@ class Run:
     classes: tuple[str, ...]
     metrics: dict[str, Any] = field(default_factory=dict)
     folder: Path | None = None
+    row: dict[str, float] = field(default_factory=dict)
 
 
 def build_network(config: TrainConfig, classes: int, factorised: bool = True) -> nn.Module:
@@ -97,4 +99,4 @@ def load_run(
     load_model_tensors(network, tensors, str(file))
     report = file.parent / "metrics.json"
     metrics = json.loads(report.read_text(encoding="utf-8")) if report.exists() else {"best": about["log"]}
-    return Run(network.eval(), config, classes, metrics, file.parent)
+    return Run(network.eval(), config, classes, metrics, file.parent, about["log"] or {})

@@ -65,13 +65,14 @@ def rotation_test(run: Run, clouds: PointClouds, copies: int = 10, seed: int = 0
 def run_facts(run: Run) -> dict[str, Any]:
     """What a result says about its run: settings, size, time, selection, versions; nothing of the machine's folders."""
     config = replace(run.config, out=None, root=None)
-    best, last = run.metrics.get("best") or {}, run.metrics.get("last") or {}
+    best, last = run.row, run.metrics.get("last") or {}
     facts = {
         "parameters": sum(parameter.numel() for parameter in run.model.parameters()),
         "epochs": config.epochs,
         "seconds": last.get("seconds"),
         "best_epoch": best.get("epoch"),
         "validation_accuracy": best.get("validation_accuracy"),
+        "selected": best.get("epoch") == run.metrics.get("best_epoch", best.get("epoch")),
         "training_clouds": run.metrics.get("training_clouds"),
         "validation_clouds": run.metrics.get("validation_clouds"),
         "seed": config.seed,

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 
 from reqnn.data.rotated_test_set import RotatedTestSet
 from reqnn.data.rotation import turn
+from reqnn.models.grouping import kept_places
 from reqnn.points import count_ties, farthest_point_sample, frame_ambiguity
 from reqnn.points.knn import nearest
 from reqnn.points.ties import tie_tolerance
@@ -27,22 +28,45 @@ _NEIGHBOURS = {"dgcnn": ("k", 20), "pointnet2": ("nsample", 32), "pointconv": ("
 """Network → the option with the neighbours of its first layer, and what it is where it is not given."""
 
 
-def neighbours(config: TrainConfig) -> int:
-    """How many neighbours the first layer of a network takes for each point."""
+def neighbours(config: TrainConfig) -> int | None:
+    """How many neighbours the first layer of a network takes for each point; None for a network that we do not know."""
+    if config.model not in _NEIGHBOURS:
+        return None
     option, published = _NEIGHBOURS[config.model]
     given = config.options.get(option, published)
     return int(given[0] if isinstance(given, (list, tuple)) else given)
 
 
-def searched_points(points: Tensor, config: TrainConfig) -> Tensor:
-    """The points whose neighbours the first layer looks for: a DGCNN may work on a sample of them.
+def searched_points(points: Tensor, config: TrainConfig) -> list[Tensor]:
+    """The points whose neighbours the first layer looks for: a DGCNN may work on a sample of them, or on several in turn.
 
-    Shapes: points (S, N, 3) -> (S, M, 3)
+    Shapes: points (S, N, 3) -> one or several times (S, M, 3)
     """
-    count = config.options.get("sample")
+    count, votes, size = config.options.get("sample"), config.options.get("votes", 1), points.shape[1]
     if count is None:
-        return points
+        return [points]
+    if votes == 1 or size * (votes - 1) // votes < count:
+        return [_farthest(points, count)]
+    ordered = _farthest(points, size)
+    return [_farthest(ordered[:, kept], count) for kept in kept_places(size, votes)]
+
+
+def _farthest(points: Tensor, count: int) -> Tensor:
     return points.take_along_dim(farthest_point_sample(points, count)[..., None], 1)
+
+
+def ties_of(points: Tensor, config: TrainConfig) -> tuple[Tensor, Tensor]:
+    """Of each cloud the tied and the ambiguous neighbourhoods in the input of a network's first layer.
+
+    Shapes: points (S, N, 3) -> (S,) int64, (S,) int64; zeros for a network that we do not know
+    """
+    tied, ambiguous = torch.zeros(2, len(points), dtype=torch.int64)
+    k = neighbours(config)
+    if k is not None:
+        for some in searched_points(points, config):
+            more_tied, more_ambiguous = neighbourhood_ties(some, k)
+            tied, ambiguous = tied + more_tied, ambiguous + more_ambiguous
+    return tied, ambiguous
 
 
 def neighbourhood_ties(points: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -62,14 +86,19 @@ def neighbourhood_ties(points: Tensor, k: int) -> tuple[Tensor, Tensor]:
     return torch.cat(tied), torch.cat(ambiguous)
 
 
-def count_ambiguity(points: Tensor, config: TrainConfig) -> dict[str, Any]:
-    """Ties in the input of a network's first layer, over the first `LOOKED_AT` test clouds (S, N, 3); ready for JSON."""
-    some, k = searched_points(points[:LOOKED_AT], config), neighbours(config)
-    tied, ambiguous = neighbourhood_ties(some, k)
+def count_ambiguity(points: Tensor, config: TrainConfig) -> dict[str, Any] | None:
+    """Ties in the input of a network's first layer, over the first `LOOKED_AT` test clouds (S, N, 3); ready for JSON.
+
+    None for a network of which we do not know how many neighbours it takes.
+    """
+    if neighbours(config) is None:
+        return None
+    some = points[:LOOKED_AT]
+    tied, ambiguous = ties_of(some, config)
     found: dict[str, Any] = {
-        "neighbours": k,
+        "neighbours": neighbours(config),
         "shapes": len(some),
-        "neighbourhoods": some.shape[0] * some.shape[1],
+        "neighbourhoods": sum(sample.shape[0] * sample.shape[1] for sample in searched_points(some, config)),
         "tied": int(tied.sum()),
         "ambiguous": int(ambiguous.sum()),
         "shapes_with_ambiguous": int((ambiguous > 0).sum()),
@@ -95,7 +124,7 @@ def explain_changes(
     for shape in changed:
         cloud = points[shape].double()
         exact = predict(precise, turn(cloud.expand(turned.copies, -1, -1), turned.matrices[shape]), batch=turned.copies)
-        tied, ambiguous = neighbourhood_ties(searched_points(points[shape : shape + 1], config), neighbours(config))
+        tied, ambiguous = ties_of(points[shape : shape + 1], config)
         record = {
             "shape": shape,
             "class": classes[int(turned.clouds.labels[shape])],

@@ -68,6 +68,11 @@ class RunLock:
         if self._ours():
             self.path.unlink(missing_ok=True)
 
+    def owned(self) -> bool:
+        """Whether the lock is still ours, looked up now and not at the last touch."""
+        self.lost = self.lost or not self._ours()
+        return not self.lost
+
     @contextmanager
     def held(self) -> Iterator[bool]:
         """Try to take the lock, and give it back at the end."""

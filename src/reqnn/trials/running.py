@@ -75,7 +75,7 @@ def run_trials(
                 continue  # another process measured it while we were busy
             say(f"\n[{number}/{len(missing)}] {one.title}")
             try:
-                path = _measure(one, Path(out), folder, end)
+                path = _measure(one, Path(out), folder, end, lock.owned)
             except KeyboardInterrupt:
                 if lock.lost:
                     outcome.elsewhere[one.key] = "a process that took this run over"
@@ -84,8 +84,8 @@ def run_trials(
                     outcome.out_of_time = True
                     break
                 raise
-            except ReqnnError as error:
-                outcome.failed[one.key] = str(error)
+            except Exception as error:  # out of memory, a disk that is full: the others may still be run
+                outcome.failed[one.key] = str(error) if isinstance(error, ReqnnError) else f"{type(error).__name__}: {error}"
                 continue
             outcome.done.append(one.key)
             say(f"wrote {path}")
@@ -97,11 +97,11 @@ def run_folder(runs: str | Path, one: Trial) -> Path:
     return Path(runs) / Path(one.group).name / one.stem
 
 
-def _measure(one: Trial, out: Path, folder: Path, end: float | None) -> Path:
+def _measure(one: Trial, out: Path, folder: Path, end: float | None, owned: Callable[[], bool]) -> Path:
     config = replace(one.config, out=str(folder))
     clouds = load_test_set(config, one.test_shapes)  # a test set that is not there is found out about before training
     with _stopped_at(end):
-        run = fit(config, resume=True)
+        run = fit(config, resume=True, owned=owned)
     found: dict[str, Any] = {}
     if one.test_options:
         found["upright_as_trained"] = evaluate(run.model, clouds, "NR").accuracy
