@@ -20,7 +20,8 @@ from reqnn import quaternion
 from reqnn.errors import InputError
 from reqnn.nn.edge_conv import QuaternionEdgeConv
 from reqnn.nn.grouped_mlp import QuaternionGroupedMLP
-from reqnn.nn.quaternion_to_real import quaternion_to_real_hook
+from reqnn.nn.quaternion_to_real import becomes_real_before
+from reqnn.rules.factorised import FactorisedEdgeConv
 from reqnn.tensor import QuaternionTensor
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
 
     from reqnn.module import RevisedModel
 
-_FUSED = (QuaternionEdgeConv, QuaternionGroupedMLP)
+_FUSED = (QuaternionEdgeConv, QuaternionGroupedMLP, FactorisedEdgeConv)
 _UNIT = 1e-3  # how far a quaternion may be from length 1
 
 Change = Callable[[Any], Any]
@@ -60,7 +61,7 @@ def find_place(model: nn.Module, at: str | None) -> Place:
     """The place that ``at`` names: "conv5", "conv5#2" for its second call, None for what Quaternion2Real is given."""
     names = dict(model.named_modules(remove_duplicate=False))
     if at is None:
-        heads = [name for name, m in model.named_modules() if quaternion_to_real_hook in m._forward_pre_hooks.values()]
+        heads = [name for name, m in model.named_modules() if becomes_real_before(m)]
         if len(heads) > 1:
             raise InputError(f"features become real before {', '.join(heads)}; say with at= which submodule's output is wanted")
         return Place(heads[0], names[heads[0]], before=True) if heads else Place("", model)

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from reqnn.context import Context, RemovedBias, RemovedTransform, ScalarTensor, companion
 from reqnn.errors import InputError
+from reqnn.nn.quaternion_to_real import becomes_real_before, quaternion_to_real_hook
 from reqnn.rules.registry import RuleSet
 from reqnn.tensor import QuaternionTensor, from_real
 
@@ -160,6 +161,32 @@ class RevisedModel(nn.Module):
             if name == "model" or name.startswith("__"):
                 raise
             return getattr(super().__getattr__("model"), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """What is read from the revised model is written to it: ``net.head = nn.Linear(…)`` exchanges its head.
+
+        Where features become real before a submodule, they do so before the one that takes its place.
+        """
+        if self._belongs_to_model(name):
+            before = getattr(self.model, name)
+            if isinstance(value, nn.Module) and becomes_real_before(before) and not becomes_real_before(value):
+                value.register_forward_pre_hook(quaternion_to_real_hook, with_kwargs=True)
+            setattr(self.model, name, value)
+        else:
+            super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        if self._belongs_to_model(name):
+            delattr(self.model, name)
+        else:
+            super().__delattr__(name)
+
+    def _belongs_to_model(self, name: str) -> bool:
+        own = self.__dict__
+        if "model" not in own.get("_modules", {}) or name in own or hasattr(type(self), name):
+            return False
+        held = (own["_modules"], own["_parameters"], own["_buffers"])
+        return not any(name in some for some in held) and hasattr(own["_modules"]["model"], name)
 
 
 @torch._dynamo.nonstrict_trace

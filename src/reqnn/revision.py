@@ -110,12 +110,13 @@ def revise(
 
 
 def _restore_modes(net: RevisedModel, model: nn.Module) -> None:
-    """Every module trains or not as its original does."""
+    """Every module trains or not as its original does, and what was put into one as that does."""
     net.train(model.training)
-    revised = dict(net.model.named_modules())
-    for name, module in model.named_modules():
-        if name in revised:
-            revised[name].training = module.training
+    modes = {name: module.training for name, module in model.named_modules()}
+    for name, module in net.model.named_modules():
+        while name not in modes:
+            name = name.rpartition(".")[0]
+        module.training = modes[name]
 
 
 def _report(model: nn.Module, net: RevisedModel, plan: Plan, workspace: Workspace) -> RevisionReport:

@@ -16,6 +16,7 @@ from reqnn.nn import group_layers
 from reqnn.nn.batch_norm import QuaternionBatchNorm, scale_quaternions
 from reqnn.nn.deferred import Deferred
 from reqnn.nn.groups import Groups, from_index, of_all
+from reqnn.nn.ordinary import run_ordinary
 from reqnn.nn.power import Power
 from reqnn.nn.rows import from_rows, serves, to_rows
 from reqnn.products import times
@@ -36,9 +37,7 @@ class QuaternionGroupedMLP(nn.Module):
 
     def generic(self, *args: Any) -> Any:
         """The ordinary code under the generic rules."""
-        original = self._original[0]
-        original.train(self.training)
-        return original.forward(*args)
+        return run_ordinary(self._original[0], self, *args)
 
     def serves(self, xyz: QuaternionTensor) -> bool:
         """Whether the loops can run on this cloud, now."""

@@ -44,3 +44,8 @@ def _all_to_real(value: Any, module: nn.Module) -> Any:
     if isinstance(value, (tuple, list)) and not hasattr(value, "_fields"):
         return type(value)(_all_to_real(item, module) for item in value)
     return value
+
+
+def becomes_real_before(module: Any) -> bool:
+    """Whether Quaternion2Real stands before a module."""
+    return isinstance(module, nn.Module) and quaternion_to_real_hook in module._forward_pre_hooks.values()

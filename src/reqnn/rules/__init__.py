@@ -28,6 +28,11 @@ def get_rules(rules: str | RuleSet) -> RuleSet:
     return sets[rules]
 
 
+def built_in(name: str) -> RuleSet | None:
+    """The set of ours of that name, None where there is none."""
+    return _sets().get(name)
+
+
 def restore_rules(name: str, options: dict[str, Any]) -> RuleSet:
     """A pickled rule set."""
     found = get_rules(name)

@@ -7,6 +7,7 @@ from typing import Any
 from torch import nn
 
 from reqnn.learned import REPLACED
+from reqnn.nn.ordinary import run_ordinary
 from reqnn.tensor import QuaternionTensor as Q
 
 
@@ -30,11 +31,9 @@ class FactorisedEdgeConv(nn.Sequential):
     def forward(self, x: Q) -> Q:
         """By loops over the edges, or by the generic rules."""
         convolution, norm, activation = self
-        if self.serves(x, norm):
+        if type(activation) is nn.LeakyReLU and self.serves(x, norm):
             return self.fused(x, convolution, norm, activation)
-        original = self._original[0]
-        original.training = self.training  # of its own; the parts are shared, and may be in another mode
-        generic: Q = original.forward(x)
+        generic: Q = run_ordinary(self._original[0], self, x)
         return generic
 
     def serves(self, x: Q, norm: Any) -> bool:

@@ -8,7 +8,7 @@ value: `revise(rules=…)` takes a name or a set, and a set can extend another.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from torch import nn
@@ -119,7 +119,8 @@ class RuleSet:
         for name in options:
             if name not in known:
                 raise InputError(f"the rule set '{self.name}' has no option '{name}'; it has: {', '.join(sorted(known))}")
-        return replace(self, options={**self.options, **options})
+        # A child: it has the rules of this set, also those still to come, and this set has none of those that are added to it.
+        return RuleSet(self.name, parent=self, options={**self.options, **options})
 
     def _known_options(self) -> set[str]:
         return set(self.options) | (self.parent._known_options() if self.parent else set())
@@ -128,6 +129,9 @@ class RuleSet:
         return self
 
     def __reduce__(self) -> tuple:
-        from reqnn.rules import restore_rules
+        from reqnn.rules import built_in, restore_rules
 
-        return restore_rules, (self.name, self.options)
+        known = built_in(self.name)
+        if known is self or (known is not None and self.parent is known and not (self.functions or self.modules)):
+            return restore_rules, (self.name, self.options)
+        return RuleSet, (self.name, self.parent, self.options, self.functions, self.modules)

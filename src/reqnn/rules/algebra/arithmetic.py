@@ -32,7 +32,7 @@ def add(a: Any, b: Any, *, alpha: float = 1) -> Any:
 
 def _add_real(x: Q, other: Any) -> Q:
     if isinstance(other, (int, float)) and other == 0:
-        return x.same(x.components)
+        return x.same(x.components.clone())  # what is added to next in place is not x
     if isinstance(other, RemovedBias):
         return _broadcast_like(x, other)
     if isinstance(other, Tensor) and x.context.plan is not None and x.context.plan.drop(other):
@@ -52,7 +52,7 @@ def _broadcast_like(x: Q, other: Tensor) -> Q:
     if axis is not None:
         wide[axis] = len(x.vectors)
     shape = [theirs if ours == 1 else ours for ours, theirs in zip(components.shape[1:], wide, strict=True)]
-    return x.like(components.expand(-1, *shape), axis, x.vectors)
+    return x.like(components.expand(-1, *shape).clone(), axis, x.vectors)  # a sum, of which x is no part
 
 
 @rule("sub")

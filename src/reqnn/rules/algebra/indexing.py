@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -61,7 +62,7 @@ def _translate(x: Q, index: Any) -> tuple[tuple[Any, ...], int | None, str, int]
     The last number is where the hidden axis ends up if index tensors are not neighbours, else 0.
     """
     items = list(index) if isinstance(index, tuple) else [index]
-    items = [torch.as_tensor(item) if isinstance(item, list) else item for item in items]
+    items = [torch.as_tensor(item) if isinstance(item, (list, np.ndarray)) else item for item in items]
     if any(isinstance(item, Q) for item in items):
         raise NoRuleError("quaternion features used as an index")
     used = sum(0 if item is None else item.dim() if _is_mask(item) else 1 for item in items if item is not Ellipsis)

@@ -1,0 +1,160 @@
+"""A revised network whose parts are exchanged, frozen or written to goes by the new ones, as any network does."""
+
+import copy
+import pickle
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import reqnn
+from reqnn.rules import RuleSet
+from reqnn.train.calibration import recalibrate
+
+GROUPED = {"num_classes": 4, "width": 1 / 16, "npoint": (16, 8), "nsample": (4, 4)}
+EDGES = {"num_classes": 4, "width": 1 / 16, "k": 4}
+
+
+@pytest.fixture
+def points():
+    return torch.randn(3, 32, 3, generator=torch.Generator().manual_seed(0))
+
+
+def norms(net):
+    return [module for module in net.modules() if "BatchNorm" in type(module).__name__]
+
+
+@pytest.mark.parametrize("name", ["pointnet2", "pointconv"])
+def test_frozen_norms_stay_frozen_where_the_ordinary_code_runs(name, points, monkeypatch):
+    monkeypatch.setenv("REQNN_KERNELS", "off")
+    net = reqnn.create_model(name, equivariant=True, **GROUPED).train()
+    for norm in norms(net):
+        norm.eval()
+    before = {key: value.clone() for key, value in net.state_dict().items()}
+    net(points)
+    assert not any(norm.training for norm in norms(net))
+    assert all(value.equal(before[key]) for key, value in net.state_dict().items())
+
+
+def test_statistics_are_estimated_anew_where_the_ordinary_code_runs(points, monkeypatch):
+    fused = reqnn.create_model("pointnet2", equivariant=True, **GROUPED).eval()
+    plain = copy.deepcopy(fused)
+    recalibrate(fused, [points])
+    monkeypatch.setenv("REQNN_KERNELS", "off")
+    recalibrate(plain, [points])
+    torch.testing.assert_close(plain.state_dict(), fused.state_dict(), rtol=1e-3, atol=1e-3)
+    assert not plain.training
+
+
+@pytest.mark.parametrize("rules", ["paper", "vector-neurons", "full"])
+def test_synchronised_norms_take_the_place_of_the_old_ones(rules, points):
+    net = reqnn.create_model("dgcnn", equivariant=True, rules=rules, **EDGES)
+    recalibrate(net, [points])
+    converted = nn.SyncBatchNorm.convert_sync_batchnorm(copy.deepcopy(net)).eval()
+    torch.testing.assert_close(converted(points), net.eval()(points), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(converted(points)[:1], converted(points[:1]), rtol=1e-4, atol=1e-5)
+
+
+def test_another_activation_in_a_fused_block(points):
+    model = reqnn.create_model("dgcnn", **EDGES)
+    model.conv1[2] = nn.ReLU()
+    net = reqnn.revise(model, points, rules="full", to_real="conv5").eval()
+    turned = points @ reqnn.quaternion.random_matrix(generator=torch.Generator().manual_seed(1)).T
+    torch.testing.assert_close(net(turned), net(points), rtol=1e-3, atol=1e-4)
+
+
+def test_modes_of_parts_that_a_rule_brings(points):
+    """The norms of vectors have a batch-norm of their own in this rule set."""
+    model = reqnn.create_model("dgcnn", **EDGES).train()
+    model.bn1.eval()
+    net = reqnn.revise(model, points, rules="vector-neurons", to_real="conv6")
+    assert not any(part.training for part in net.model.bn1.modules())
+    assert all(part.training for part in net.model.bn2.modules())
+
+
+class Skip(nn.Module):
+    def __init__(self, in_place):
+        super().__init__()
+        self.conv1, self.conv2 = nn.Conv1d(3, 6, 1, bias=False), nn.Conv1d(6, 6, 1, bias=False)
+        self.bias, self.head = nn.Parameter(torch.randn(1, 6, 1)), nn.Linear(6, 4)
+        self.in_place = in_place
+
+    def forward(self, x):
+        x = self.conv1(x)
+        y = x + self.bias
+        if self.in_place:
+            y += self.conv2(x)
+        else:
+            y = y + self.conv2(x)
+        return self.head((y + x).max(dim=-1)[0])
+
+
+def test_a_sum_with_a_dropped_bias_is_no_alias(points):
+    nets = [reqnn.revise(Skip(in_place), points.mT).eval() for in_place in (True, False)]
+    nets[1].load_state_dict(nets[0].state_dict())
+    torch.testing.assert_close(nets[0](points.mT), nets[1](points.mT))
+
+
+def test_a_head_is_exchanged_by_assignment(points):
+    net = reqnn.revise(Skip(False), points.mT).eval()
+    net.head = nn.Linear(net.head.in_features, 10)
+    assert net(points.mT).shape == (3, 10)
+    assert net.model.head is net.head
+    turned = points @ reqnn.quaternion.random_matrix(generator=torch.Generator().manual_seed(1)).T
+    torch.testing.assert_close(net(turned.mT), net(points.mT), rtol=1e-4, atol=1e-5)
+    net.in_place = True
+    assert net.model.in_place
+    net.classes = ("a", "b")  # the network has no such name: it is the wrapper's
+    assert not hasattr(net.model, "classes")
+    del net.in_place
+    assert not hasattr(net.model, "in_place")
+
+
+class Picked(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = nn.Linear(3, 6), nn.Linear(6, 4)
+
+    def forward(self, x):
+        return self.head(self.embed(x[:, np.array([0, 2, 4])]).max(dim=1)[0])
+
+
+def test_an_index_of_numpy(points):
+    net = reqnn.revise(Picked(), points).eval()
+    changed = points.clone()
+    changed[:, 1] += 1
+    torch.testing.assert_close(net(changed), net(points))
+    changed[:, 2] += 1
+    assert (net(changed) - net(points)).abs().max() > 1e-4
+
+
+def keep(x):
+    return x
+
+
+def test_rules_of_a_set_with_other_constants_stay_with_it():
+    paper = reqnn.get_rules("paper")
+    mine = paper.with_options(c=0.3)
+    mine.rule("hardsigmoid")(keep)
+    assert mine.find("hardsigmoid").apply is keep
+    assert paper.find("hardsigmoid") is None
+    assert mine.find("relu") is paper.find("relu")
+    later = paper.with_options(c=0.3)
+    paper.rule("hardsigmoid")(keep)
+    try:
+        assert later.find("hardsigmoid").apply is keep
+    finally:
+        del paper.functions["hardsigmoid"]
+
+
+def test_sets_are_pickled_with_the_rules_of_their_own():
+    paper = reqnn.get_rules("paper")
+    assert pickle.loads(pickle.dumps(paper)) is paper
+    other = pickle.loads(pickle.dumps(paper.with_options(c=0.3)))
+    assert (other.option("c"), other.find("relu")) == (0.3, paper.find("relu"))
+    mine = RuleSet("mine", parent=paper)
+    mine.rule("hardsigmoid")(keep)
+    again = pickle.loads(pickle.dumps(mine))
+    assert (again.name, again.find("hardsigmoid").apply) == ("mine", keep)
+    assert again.parent is paper
