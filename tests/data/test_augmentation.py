@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from reqnn.data import Augmentation
-from reqnn.data.augmentation import jitter, point_dropout, random_scale, random_subset, shuffle
+from reqnn.data.augmentation import jitter, point_dropout, random_scale, random_stretch, random_subset, shuffle
 from reqnn.errors import InputError
 
 CLOUDS = torch.randn(8, 100, 3, generator=torch.Generator().manual_seed(1))
@@ -17,7 +17,7 @@ def test_the_default_changes_nothing():
 
 
 def test_everything_together_is_a_function_of_the_generator():
-    augment = Augmentation(scale=(0.8, 1.25), jitter=0.01, dropout=0.5, rotation="AR", shuffle=True)
+    augment = Augmentation(scale=(0.8, 1.25), stretch=(0.9, 1.1), jitter=0.01, dropout=0.5, rotation="AR", shuffle=True)
     before = CLOUDS.clone()
     first, again, other = (augment(CLOUDS, seeded(seed)) for seed in (0, 0, 1))
     assert torch.equal(CLOUDS, before)
@@ -44,6 +44,16 @@ def test_scale_is_one_factor_a_cloud():
     assert 0.5 <= float(many.min()) < 0.51
     assert 1.99 < float(many.max()) <= 2.0
     assert float(many.mean()) == pytest.approx(1.25, abs=0.03)
+
+
+def test_stretch_is_one_factor_an_axis_of_each_cloud():
+    factors = random_stretch(CLOUDS, seeded(), 0.5, 2.0) / CLOUDS
+    assert torch.allclose(factors, factors[:, :1].expand_as(factors), rtol=1e-5)
+    assert len(factors[:, 0].flatten().unique()) == 3 * len(CLOUDS)
+    many = random_stretch(torch.ones(4000, 1, 3), seeded(), 0.5, 2.0)
+    assert 0.5 <= float(many.min()) < 0.51
+    assert 1.99 < float(many.max()) <= 2.0
+    assert torch.equal(Augmentation(stretch=(0.5, 2.0))(CLOUDS, seeded()), random_stretch(CLOUDS, seeded(), 0.5, 2.0))
 
 
 def test_jitter_is_normal_and_clipped():
@@ -90,6 +100,7 @@ def test_shuffling_keeps_the_set():
     [
         {"scale": (0.0, 1.0)},
         {"scale": (1.2, 0.8)},
+        {"stretch": (1.5, 0.5)},
         {"jitter": -0.1},
         {"jitter": float("nan")},
         {"clip": -1.0},

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from reqnn.errors import InputError
-from reqnn.paper.budgets import BUDGETS, FULL, REDUCED, Budget, config_of, get_budget, reductions
+from reqnn.paper.budgets import BUDGETS, FULL, REDUCED, Budget, config_of, get_budget, reductions, trial_of
 from reqnn.paper.experiments import NETWORKS, TRAINING_SETTINGS, Experiment, experiments
 from reqnn.train import preset
 from reqnn.train.run import build_network
@@ -43,7 +43,7 @@ def test_names_in_budgets_exist(budget):
     assert all(any(key == cell or key.startswith(f"{cell}/") for key in keys) for cell in budget.cells)
 
 
-@pytest.mark.parametrize("name", ["quick", "reduced", "long"])
+@pytest.mark.parametrize("name", ["quick", "reduced", "long", "longer"])
 def test_networks_of_small_budgets_can_be_built(name):
     for network in NETWORKS:
         build_network(config_of(Experiment("modelnet40", network, "reqnn"), get_budget(name)), 40)
@@ -77,6 +77,16 @@ def test_what_was_reduced_is_said():
     assert "Tested on 200 test shapes only." in reductions(BUDGETS["quick"], experiments())
 
 
+def test_a_budget_that_goes_on_says_from_where():
+    longer = BUDGETS["longer"]
+    assert trial_of(ONE, longer).after == trial_of(ONE, BUDGETS["long"])
+    assert any("end of the budget long" in note for note in reductions(longer, experiments()))
+    build = ("model", "options", "rules", "rule_options", "data")
+    for one in experiments():  # weights fit only where the networks are built alike
+        before, then = config_of(one, BUDGETS["long"]), config_of(one, longer)
+        assert all(getattr(before, name) == getattr(then, name) for name in build)
+
+
 def test_differences_leave_out_what_decides_nothing():
     config = config_of(ONE, REDUCED)
     assert differing(config, replace(config, out="elsewhere", threads=7, workers=2, root="there")) == {}
@@ -85,5 +95,5 @@ def test_differences_leave_out_what_decides_nothing():
 
 
 def test_an_unknown_budget_lists_those_there_are():
-    with pytest.raises(InputError, match="there are quick, reduced, long, full"):
+    with pytest.raises(InputError, match="there are quick, reduced, long, longer, full"):
         get_budget("huge")

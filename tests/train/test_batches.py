@@ -8,7 +8,7 @@ from reqnn.data.dataset import PointClouds
 from reqnn.errors import InputError
 from reqnn.train.batches import Batches, augmentation, derived_seed
 
-AUGMENTED = {"scale": 0.25, "jitter": 0.02, "point_dropout": 0.5, "protocol": "AR"}
+AUGMENTED = {"scale": 0.25, "stretch": 0.1, "jitter": 0.02, "point_dropout": 0.5, "protocol": "AR"}
 
 
 def same(a: tuple[torch.Tensor, torch.Tensor], b: tuple[torch.Tensor, torch.Tensor]) -> bool:

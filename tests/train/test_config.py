@@ -35,6 +35,7 @@ def test_settings_survive_json(tmp_path: Path) -> None:
         ("ema", 1.0),
         ("point_dropout", 1.0),
         ("jitter", -1.0),
+        ("stretch", -0.1),
         ("warmup", 100),
         ("limit", 0),
         ("accumulate", 3),

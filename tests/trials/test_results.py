@@ -67,9 +67,17 @@ def test_a_damaged_result_is_named(out, text):
 
 
 def test_a_run_with_other_settings_is_refused(tmp_path):
-    config = config_of(ONE, TINY)
-    check_run(tmp_path, config)
-    config.save(tmp_path / "config.json")
-    check_run(tmp_path, replace(config, out="here", threads=3))
+    one = trial_of(ONE, TINY)
+    check_run(tmp_path, one)
+    one.config.save(tmp_path / "config.json")
+    check_run(tmp_path, replace(one, config=replace(one.config, out="here", threads=3)))
     with pytest.raises(InputError, match=r"epochs 2, now 3\. Move it away, or name another folder with --runs"):
-        check_run(tmp_path, replace(config, epochs=3))
+        check_run(tmp_path, replace(one, config=replace(one.config, epochs=3)))
+
+
+def test_where_the_run_is_that_a_trial_begins_with_does_not_matter(tmp_path):
+    one = trial_of(ONE, TINY)
+    replace(one.config, start_from="there").save(tmp_path / "config.json")
+    check_run(tmp_path, replace(one, after=one))
+    with pytest.raises(InputError, match="start_from 'there', now None"):
+        check_run(tmp_path, one)

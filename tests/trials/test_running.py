@@ -2,10 +2,12 @@
 
 import json
 import os
+import shutil
 import threading
 from dataclasses import replace
 
 import pytest
+import torch
 
 from reqnn.errors import InputError
 from reqnn.paper.budgets import trial_of
@@ -92,6 +94,43 @@ def test_the_same_cell_in_two_groups_is_trained_twice(place):
     assert (outcome.done, outcome.failed) == ([KEY, KEY], {})
     files = [place / "results" / "table4" / name / f"{FILE}.json" for name in ("quick", "longer")]
     assert [json.loads(file.read_text())["epochs"] for file in files] == [one.config.epochs, one.config.epochs + 1]
+
+
+def test_a_cell_that_goes_on_from_another_budget_trains_that_first(place, monkeypatch):
+    further = replace(TINY, name="longer", settings={**TINY.settings, "lr": 1e-6, "min_lr": 0.0, "epochs": 1}, after=TINY)
+    assert run(budget=further, runs="runs").done == [KEY, KEY]
+    first, second = (place / "runs" / name / FILE for name in ("quick", "longer"))
+    assert load_run(second).config.start_from == "runs/quick/modelnet40-dgcnn-reqnn"
+    weights = [dict(load_run(folder).model.named_parameters()) for folder in (first, second)]
+    for name, weight in weights[0].items():  # so small a rate moves nothing far from where it began
+        assert torch.allclose(weight, weights[1][name], atol=1e-3)
+    assert any(not torch.equal(weight, weights[1][name]) for name, weight in weights[0].items())
+    monkeypatch.setattr(running, "fit", None)
+    assert run(budget=further, runs="elsewhere").done == []  # both results are there
+
+
+def test_it_is_the_weights_that_count_where_only_the_result_is_there(place):
+    further = replace(TINY, name="longer", after=TINY)
+    run(runs="lost")
+    assert run(budget=further, runs="runs").done == [KEY, KEY]
+    assert (place / "runs" / "quick" / FILE / "best.safetensors").exists()
+
+
+def test_it_waits_for_the_process_that_trains_what_it_begins_with(place):
+    further = replace(TINY, name="longer", after=TINY)
+    with RunLock(place / "runs" / "quick" / f"{FILE}.lock").held():
+        outcome = run(budget=further, runs="runs")
+    assert (outcome.done, outcome.failed, list(outcome.elsewhere)) == ([], {}, [KEY])
+    assert not (place / "runs" / "longer" / FILE).exists()
+
+
+def test_a_run_that_has_begun_needs_nothing_of_what_came_before(place):
+    further = replace(TINY, name="longer", after=TINY)
+    run(budget=further, runs="runs")
+    shutil.rmtree(place / "runs" / "quick")
+    (place / "results" / "table4" / "longer" / f"{FILE}.json").unlink()
+    assert run(budget=further, runs="runs").done == [KEY]
+    assert not (place / "runs" / "quick").exists()
 
 
 def test_a_run_that_is_stopped_goes_on_to_the_same_result(place, monkeypatch):

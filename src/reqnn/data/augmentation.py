@@ -17,10 +17,11 @@ from reqnn.errors import InputError
 
 @dataclass(frozen=True)
 class Augmentation:
-    """Rotation, then scale, jitter, dropout and a new order of the points, each where asked; the default changes nothing.
+    """Rotation, scale, stretch, jitter, dropout, a new order of the points, each where asked; the default changes nothing.
 
     Args:
         scale: bounds (low, high) of one factor a cloud, drawn uniformly.
+        stretch: bounds (low, high) of one factor an axis of each cloud, drawn uniformly.
         jitter: standard deviation of the noise on each coordinate.
         clip: the noise is cut off at ±clip.
         dropout: largest share of a cloud's points that is dropped; the share is drawn uniformly between 0 and this.
@@ -29,6 +30,7 @@ class Augmentation:
     """
 
     scale: tuple[float, float] = (1.0, 1.0)
+    stretch: tuple[float, float] = (1.0, 1.0)
     jitter: float = 0.0
     dropout: float = 0.0
     rotation: str = "NR"
@@ -37,9 +39,9 @@ class Augmentation:
 
     def __post_init__(self) -> None:
         check_protocol(self.rotation)
-        low, high = self.scale
-        if not 0 < low <= high < math.inf:
-            raise InputError(f"scale is {self.scale}; bounds 0 < low <= high are needed, such as (0.8, 1.25)")
+        for name, (low, high) in (("scale", self.scale), ("stretch", self.stretch)):
+            if not 0 < low <= high < math.inf:
+                raise InputError(f"{name} is {(low, high)}; bounds 0 < low <= high are needed, such as (0.8, 1.25)")
         if not (0 <= self.jitter < math.inf and 0 <= self.clip < math.inf):
             raise InputError(f"jitter is {self.jitter} and clip {self.clip}; neither can be negative")
         if not 0 <= self.dropout < 1:
@@ -51,6 +53,8 @@ class Augmentation:
             points, _ = rotate(points, self.rotation, generator)
         if self.scale != (1.0, 1.0):
             points = random_scale(points, generator, *self.scale)
+        if self.stretch != (1.0, 1.0):
+            points = random_stretch(points, generator, *self.stretch)
         if self.jitter:
             points = jitter(points, generator, self.jitter, self.clip)
         if self.dropout:
@@ -64,6 +68,12 @@ def random_scale(points: Tensor, generator: torch.Generator | None, low: float =
     """Each cloud times one number, uniform between low and high: (B, N, 3) -> (B, N, 3)."""
     factor = low + (high - low) * _uniform(generator, len(points), 1, 1)
     return points * factor.to(points.dtype).to(points.device)
+
+
+def random_stretch(points: Tensor, generator: torch.Generator | None, low: float = 0.8, high: float = 1.25) -> Tensor:
+    """Each axis of each cloud times a number of its own, uniform between low and high: (B, N, 3) -> (B, N, 3)."""
+    factors = low + (high - low) * _uniform(generator, len(points), 1, 3)
+    return points * factors.to(points.dtype).to(points.device)
 
 
 def jitter(points: Tensor, generator: torch.Generator | None, sigma: float = 0.01, clip: float = 0.05) -> Tensor:

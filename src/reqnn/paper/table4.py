@@ -122,7 +122,7 @@ def longer_runs(out: str | Path, shown: Budget, data: str | None = None) -> list
         if data in (None, one.data):
             notes.append(
                 f"Longer: {one.title}, budget {budget.name} ({_size(result['config'])}, {result['epochs']} epochs, "
-                f"{(result['seconds'] or 0) / 3600:.1f} hours): {100 * result['upright']:.2f} upright, "
+                f"{(result['seconds'] or 0) / 3600:.1f} hours{_after(budget)}): {100 * result['upright']:.2f} upright, "
                 f"{100 * result['rotated']:.2f} rotated{_as_trained(result)}, {100 * result['consistency']:.2f} % keep their "
                 f"answer in all; `{one.command(budget.name, str(out))}`."
             )
@@ -136,6 +136,10 @@ def _size(config: Mapping[str, Any]) -> str:
     one = f"{sample} of {config['points']} points" if sample else f"{config['points']} points"
     one = f"{one}, {config['options'].get('width', 1)} of the width"
     return one if votes == 1 else f"{one}, the mean over {votes} such samples"
+
+
+def _after(budget: Budget) -> str:
+    return "" if budget.after is None else f" more than at the budget {budget.after.name}"
 
 
 def _as_trained(result: Mapping[str, Any]) -> str:

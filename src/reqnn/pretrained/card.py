@@ -20,6 +20,7 @@ _SETTINGS = (
     "weight_decay",
     "smoothing",
     "scale",
+    "stretch",
     "jitter",
     "point_dropout",
     "options",

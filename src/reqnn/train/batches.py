@@ -85,6 +85,7 @@ def augmentation(config: TrainConfig, up: str) -> Augmentation:
     """What the settings do to a training cloud of a data set with this vertical axis."""
     return Augmentation(
         scale=(1 / (1 + config.scale), 1 + config.scale),
+        stretch=(1 / (1 + config.stretch), 1 + config.stretch),
         jitter=config.jitter,
         dropout=config.point_dropout,
         rotation=up if config.protocol == "vertical" else config.protocol,

@@ -78,6 +78,8 @@ class TrainConfig:
     """Rotations of the training clouds: NR none, y or z about that axis, vertical about the data set's own, AR any."""
     scale: float = 0.0
     """Scale each training cloud by a random factor between 1/(1 + scale) and 1 + scale."""
+    stretch: float = 0.0
+    """Stretch each training cloud along each axis by a random factor of its own between 1/(1 + stretch) and 1 + stretch."""
     jitter: float = 0.0
     """Move each coordinate by normal noise of this standard deviation."""
     point_dropout: float = 0.0
@@ -146,8 +148,9 @@ class TrainConfig:
         for name in ("lr", "decay_epochs", "decay_rate"):
             self._require(getattr(self, name) > 0, name, "must be above 0")
         self._require(0 <= self.seed < 2**63, "seed", "must be a whole number from 0 to 2**63 - 1")
-        positive = ("min_lr", "warmup", "weight_decay", "clip", "jitter", "recalibrate", "workers", "threads", "scale")
-        for name in (*positive, "checkpoint_steps", "checkpoint_seconds"):
+        amounts = ("min_lr", "warmup", "weight_decay", "clip", "scale", "stretch", "jitter")
+        counts = ("recalibrate", "workers", "threads", "checkpoint_steps", "checkpoint_seconds")
+        for name in (*amounts, *counts):
             self._require(getattr(self, name) >= 0, name, "must not be negative")
         for name in ("validation", "smoothing", "momentum", "ema", "point_dropout"):
             self._require(0 <= getattr(self, name) < 1, name, "must be at least 0 and below 1")

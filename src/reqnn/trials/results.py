@@ -9,8 +9,8 @@ from typing import Any
 
 from reqnn.errors import InputError
 from reqnn.train.checkpoint import write_json
-from reqnn.train.config import TrainConfig, config_from_dict, load_config
-from reqnn.trials.trial import Trial, differing
+from reqnn.train.config import config_from_dict, load_config
+from reqnn.trials.trial import Trial, begun_alike, differing
 
 SEED = 0
 """Of the rotations of the test set."""
@@ -31,7 +31,7 @@ def read_result(out: str | Path, trial: Trial) -> dict[str, Any] | None:
         before, test = config_from_dict(result["config"], str(path)), result["test"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is no result that can be read ({error}); delete it to measure it again") from error
-    changed = differing(before, trial.tested)
+    changed = differing(begun_alike(trial, before), trial.tested)
     if test["copies"] != trial.copies:
         changed["copies"] = test["copies"], trial.copies
     if test["limit"] != trial.test_shapes:
@@ -44,11 +44,11 @@ def read_result(out: str | Path, trial: Trial) -> dict[str, Any] | None:
     return result
 
 
-def check_run(folder: Path, config: TrainConfig) -> None:
+def check_run(folder: Path, trial: Trial) -> None:
     """Raise `InputError` where a folder holds a run with other settings: it can neither go on nor be taken for this one."""
     if not (folder / "config.json").exists():
         return
-    changed = differing(load_config(folder / "config.json"), config)
+    changed = differing(begun_alike(trial, load_config(folder / "config.json")), trial.config)
     if changed:
         raise InputError(
             f"{folder} holds a run with other settings: {_told(changed)}. Move it away, or name another folder with --runs"

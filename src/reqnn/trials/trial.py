@@ -22,6 +22,7 @@ class Trial:
         copies: how often each test shape is turned.
         test_shapes: how many test shapes, drawn once for all; None for all of them.
         test_options: arguments that the network is built with to be tested, where other than in training.
+        after: the trial whose trained weights this one begins with.
     """
 
     key: str
@@ -32,6 +33,7 @@ class Trial:
     copies: int = 10
     test_shapes: int | None = None
     test_options: Mapping[str, Any] = field(default_factory=dict)
+    after: Trial | None = None
 
     @property
     def stem(self) -> str:
@@ -42,6 +44,11 @@ class Trial:
     def tested(self) -> TrainConfig:
         """The settings with the options that the network is tested with."""
         return replace(self.config, options={**self.config.options, **self.test_options})
+
+
+def begun_alike(trial: Trial, before: TrainConfig) -> TrainConfig:
+    """The settings of a run without the folder of what it began with, where the trial says whose weights these are."""
+    return before if trial.after is None else replace(before, start_from=trial.config.start_from)
 
 
 def differing(config: TrainConfig, other: TrainConfig) -> dict[str, tuple[Any, Any]]:
