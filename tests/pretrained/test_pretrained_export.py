@@ -13,6 +13,7 @@ from reqnn.pretrained import export, export_weights, load
 from reqnn.train import TrainConfig, fit, load_run
 from reqnn.train.evaluation import evaluate
 from reqnn.train.weights import load_tensors
+from reqnn.trials.accuracy import rotation_test, run_facts
 
 
 def test_the_card_tells_what_was_measured(run_folder, test_digits, tmp_path):
@@ -137,3 +138,46 @@ def test_the_command(run_folder, tmp_path, capsys):
     assert json.loads((tmp_path / "dgcnn-digits.json").read_text())["test"]["shapes"] == 360
     assert main(words) == 2
     assert "--replace" in capsys.readouterr().err
+
+
+@pytest.fixture
+def result(run_folder, test_digits, tmp_path):
+    """What a trial writes about a run: its test, its weights, its settings."""
+    run = load_run(run_folder)
+    test = {"shapes": len(test_digits), "copies": 2, "seed": 0, "limit": None, "fingerprint": test_digits.fingerprint()}
+    path = tmp_path / "result.json"
+    path.write_text(json.dumps({**rotation_test(run, test_digits, 2), "test": test, **run_facts(run)}))
+    return path
+
+
+def test_a_test_of_the_same_weights_is_not_made_again(run_folder, test_digits, tmp_path, result, monkeypatch):
+    cards = []
+    for name, tested in (("tested", result), ("anew", None)):
+        path = export_weights(run_folder, name, tmp_path, clouds=test_digits, copies=2, tested=tested)
+        cards.append({**json.loads(path.with_suffix(".json").read_text()), "name": "", "sha256": ""})
+    assert cards[0] == cards[1]
+    monkeypatch.setattr(export, "rotation_test", None)
+    export_weights(run_folder, "again", tmp_path, clouds=test_digits, copies=2, tested=result)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"copies": 3}, "the result of another test: copies 2, here 3"),
+        ({"options": {"k": 12}}, "options .* here .*'k': 12"),
+        ({"half": True}, "weights '"),
+    ],
+)
+def test_a_test_of_others_is_refused(run_folder, test_digits, tmp_path, result, given, message):
+    with pytest.raises(InputError, match=message):
+        export_weights(run_folder, "some", tmp_path, clouds=test_digits, tested=result, **{"copies": 2, **given})
+    assert not (tmp_path / "some.safetensors").exists()
+
+
+def test_nor_one_of_other_clouds_or_none(run_folder, test_digits, tmp_path, result):
+    some = test_digits.subset(range(len(test_digits) - 1))
+    with pytest.raises(InputError, match="fingerprint"):
+        export_weights(run_folder, "some", tmp_path, clouds=some, copies=2, tested=result)
+    result.write_text("{}")
+    with pytest.raises(InputError, match="is no result of these weights that can be read"):
+        export_weights(run_folder, "some", tmp_path, clouds=test_digits, copies=2, tested=result)

@@ -44,6 +44,9 @@ class ExportWeights(Command):
     copies: int = 10
     """How often each test shape is turned."""
 
+    tested: Annotated[str | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
+    """A result of `reqnn paper table4` or `reqnn compare` for these very weights: its test is taken, not made again."""
+
     def run(self) -> int:
         """Test, audit, write, show the card."""
         from reqnn.pretrained import export_weights
@@ -57,6 +60,7 @@ class ExportWeights(Command):
                 half=self.half,
                 replace_existing=self.replace,
                 copies=self.copies,
+                tested=self.tested,
             )
         screen = console()
         screen.print(path.with_suffix(".md").read_text(encoding="utf-8"), highlight=False, markup=False, soft_wrap=True)

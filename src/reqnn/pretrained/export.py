@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -19,8 +20,9 @@ from reqnn.pretrained.card import card_markdown
 from reqnn.train.checkpoint import write_json, write_text
 from reqnn.train.prediction import predict
 from reqnn.train.run import Run, build_network, load_run
-from reqnn.train.weights import model_tensors, save_tensors
+from reqnn.train.weights import model_tensors, save_tensors, weights_checksum
 from reqnn.trials.accuracy import load_test_set, rotation_test, run_facts
+from reqnn.trials.results import SEED
 
 LARGEST = 12_000_000
 """Bytes of a file that the repository takes."""
@@ -41,6 +43,7 @@ def export_weights(
     replace_existing: bool = False,
     clouds: PointClouds | None = None,
     copies: int = 10,
+    tested: str | Path | None = None,
 ) -> Path:
     """Write NAME.safetensors and its model card, NAME.json and NAME.md; the card's figures are those of the file written.
 
@@ -51,6 +54,7 @@ def export_weights(
         half: store the weights, not the statistics, as float16; refused where that costs accuracy.
         clouds: what to test on. Default: the test split of the run's data set.
         copies: how often each test shape is turned.
+        tested: a result of `reqnn paper table4` or `reqnn compare` for these very weights; its test is taken, not made again.
     """
     target = Path(folder or loading.WEIGHTS) / f"{name}.safetensors"
     if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name):
@@ -70,7 +74,8 @@ def export_weights(
         stored = load_run(candidate)
         if half:
             _check_half(trained, stored, clouds)
-        card = _card(trained, stored, name, candidate, half, clouds, copies)
+        found = rotation_test(stored, clouds, copies, SEED) if tested is None else _read_test(tested, stored, clouds, copies)
+        card = _card(trained, stored, name, candidate, half, clouds, copies, found)
         candidate.replace(target)
     finally:
         candidate.unlink(missing_ok=True)
@@ -110,8 +115,27 @@ def _check_half(trained: Run, stored: Run, clouds: PointClouds) -> None:
         )
 
 
-def _card(trained: Run, stored: Run, name: str, path: Path, half: bool, clouds: PointClouds, copies: int) -> dict[str, Any]:
-    found, about = rotation_test(stored, clouds, copies), run_facts(trained)
+def _read_test(file: str | Path, stored: Run, clouds: PointClouds, copies: int) -> dict[str, Any]:
+    """The test in a result file; `InputError` where it is not that of these weights, built alike, on these clouds."""
+    try:
+        result: dict[str, Any] = json.loads(Path(file).read_text(encoding="utf-8"))
+        was = {"weights": result["weights"], "options": result["config"]["options"]}
+        was |= {name: result["test"][name] for name in ("copies", "seed", "fingerprint")}
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise InputError(f"--tested {file} is no result of these weights that can be read ({error!r})") from error
+    options = json.loads(json.dumps(stored.config.options))  # as JSON has them: lists, no tuples
+    now = {"weights": weights_checksum(stored.model), "options": options, "copies": copies, "seed": SEED}
+    now["fingerprint"] = clouds.fingerprint()
+    other = [f"{name} {was[name]!r}, here {now[name]!r}" for name in was if was[name] != now[name]]
+    if other:
+        raise InputError(f"--tested {file} is the result of another test: {'; '.join(other)}. Leave --tested out to test anew")
+    return result
+
+
+def _card(
+    trained: Run, stored: Run, name: str, path: Path, half: bool, clouds: PointClouds, copies: int, found: dict[str, Any]
+) -> dict[str, Any]:
+    about = run_facts(trained)
     about["config"]["data"] = Path(about["config"]["data"]).name
     kept = ("upright", "rotated", "consistency", "logit_change", "logit_spread", "upright_class_mean", "rotated_class_mean")
     shown = ("best_epoch", "validation_accuracy", "selected", "training_clouds", "validation_clouds", "seconds", "seed")

@@ -38,6 +38,11 @@ def load_model_tensors(model: nn.Module, tensors: dict[str, Tensor], where: str)
         tensor.copy_(tensors[name])
 
 
+def weights_checksum(model: nn.Module) -> str:
+    """What tells the weights and statistics of a network from all others of its build."""
+    return _checksum({name: tensor.detach().cpu() for name, tensor in model_tensors(model).items()})
+
+
 def save_tensors(path: Path, tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
     """Write tensors and a JSON record as one safetensors file: to a temporary file, to the disk, then to its name."""
     stored = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}

@@ -17,6 +17,7 @@ from reqnn.train.config import TrainConfig
 from reqnn.train.evaluation import measure
 from reqnn.train.prediction import predict
 from reqnn.train.run import Run
+from reqnn.train.weights import weights_checksum
 from reqnn.trials.ambiguity import count_ambiguity, explain_changes
 
 BATCH = 32
@@ -76,6 +77,7 @@ def run_facts(run: Run) -> dict[str, Any]:
         "training_clouds": run.metrics.get("training_clouds"),
         "validation_clouds": run.metrics.get("validation_clouds"),
         "seed": config.seed,
+        "weights": weights_checksum(run.model),
         "config": config.to_dict(),
         "tested_with": provenance(),
     }
