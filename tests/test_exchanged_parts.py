@@ -9,11 +9,17 @@ import torch
 from torch import nn
 
 import reqnn
+from reqnn.errors import NoRuleError, ReqnnError
 from reqnn.rules import RuleSet
 from reqnn.train.calibration import recalibrate
 
 GROUPED = {"num_classes": 4, "width": 1 / 16, "npoint": (16, 8), "nsample": (4, 4)}
 EDGES = {"num_classes": 4, "width": 1 / 16, "k": 4}
+
+
+@pytest.fixture(autouse=True)
+def seeded():
+    torch.manual_seed(0)
 
 
 @pytest.fixture
@@ -49,11 +55,12 @@ def test_statistics_are_estimated_anew_where_the_ordinary_code_runs(points, monk
 
 @pytest.mark.parametrize("rules", ["paper", "vector-neurons", "full"])
 def test_synchronised_norms_take_the_place_of_the_old_ones(rules, points):
-    net = reqnn.create_model("dgcnn", equivariant=True, rules=rules, **EDGES)
+    points = points.double()  # the generic rules round differently
+    net = reqnn.create_model("dgcnn", equivariant=True, rules=rules, **EDGES).double()
     recalibrate(net, [points])
     converted = nn.SyncBatchNorm.convert_sync_batchnorm(copy.deepcopy(net)).eval()
-    torch.testing.assert_close(converted(points), net.eval()(points), rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(converted(points)[:1], converted(points[:1]), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(converted(points), net.eval()(points), rtol=1e-9, atol=1e-9)
+    torch.testing.assert_close(converted(points)[:1], converted(points[:1]), rtol=1e-9, atol=1e-9)
 
 
 def test_another_activation_in_a_fused_block(points):
@@ -109,6 +116,68 @@ def test_a_head_is_exchanged_by_assignment(points):
     assert not hasattr(net.model, "classes")
     del net.in_place
     assert not hasattr(net.model, "in_place")
+
+
+class Sequence(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.embed, self.head = nn.Linear(3, 6), nn.Sequential(nn.Linear(6, 8), nn.ReLU(), nn.Linear(8, 4))
+
+    def forward(self, x):
+        return self.head(self.embed(x).max(dim=1)[0])
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_a_head_of_several_layers_is_exchanged_by_assignment(points, bias):
+    net = reqnn.revise(Sequence(), points).eval()
+    wide = net.head[0].in_features
+    real = reqnn.revise(Sequence(), points).eval()
+    real.load_state_dict(net.state_dict())
+    for head in (nn.Linear(wide, 10, bias=bias), nn.Sequential(nn.Linear(wide, 10, bias=bias))):
+        net.head = head
+        squares = real.features(points).squared_norm()  # what Quaternion2Real gives
+        weight = head.weight if isinstance(head, nn.Linear) else head[0].weight
+        wanted = squares @ weight.T + (0 if not bias else head.bias if isinstance(head, nn.Linear) else head[0].bias)
+        torch.testing.assert_close(net(points), wanted)
+
+
+class Named(nn.Module):
+    """A network with the names that a revised model has for itself."""
+
+    def __init__(self):
+        super().__init__()
+        self.strict, self.rules, self.auto_real = True, ["first"], "no"
+        self.inputs, self.report = nn.Linear(3, 6), nn.Linear(6, 4)
+
+    def forward(self, x):
+        assert (self.strict, self.rules, self.auto_real) == (True, ["first"], "no")
+        return self.report(self.inputs(x).max(dim=1)[0])
+
+
+def test_names_that_the_network_and_the_wrapper_both_have(points):
+    net = reqnn.revise(Named(), points).eval()
+    turned = points @ reqnn.quaternion.random_matrix(generator=torch.Generator().manual_seed(1)).T
+    torch.testing.assert_close(net(turned), net(points), rtol=1e-4, atol=1e-5)
+    assert isinstance(net.model.inputs, nn.Linear)
+    assert "Quaternion2Real before: report" in str(net.report)
+    assert net.strict is False
+
+
+@pytest.mark.parametrize("rules", ["paper", "vector-neurons", "full"])
+def test_another_convolution_in_a_fused_block_is_not_half_heeded(rules, points):
+    """Its bias would not turn, and the maps of `full` belong to the convolution they were made for."""
+    net = reqnn.create_model("dgcnn", equivariant=True, rules=rules, **EDGES).eval()
+    before = net.model.conv2[0]
+    net.model.conv2[0] = nn.Conv2d(before.in_channels, before.out_channels, 1, bias=True)
+    with pytest.raises(ReqnnError):
+        net(points)
+
+
+def test_a_real_norm_in_a_fused_block_is_refused(points):
+    net = reqnn.create_model("dgcnn", equivariant=True, **EDGES).eval()
+    net.model.conv2[1] = nn.BatchNorm2d(4)
+    with pytest.raises(NoRuleError, match=r"exchanged for a BatchNorm2d.*revise that again"):
+        net(points)
 
 
 class Picked(nn.Module):

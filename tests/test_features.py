@@ -244,3 +244,18 @@ def test_calls_in_place_changes_and_keyword_arguments():
         assert difference(net.put_features(features, points, at=at, scale=3.0), net(points, scale=3.0)) <= 1e-12
         assert difference(net.put_features(features * 2, points, at=at), net(points)) > 1e-4
     assert net.model.features.out_features == 4
+
+
+def test_a_network_that_votes_passes_by_more_than_once():
+    torch.manual_seed(0)
+    net = create_model("dgcnn", True, num_classes=5, width=0.125, k=8, sample=32, votes=3).double().eval()
+    first = net.features(POINTS)
+    assert first.shape[-1] == 32
+    torch.testing.assert_close(first.components, net.features(POINTS, at="conv5#1").components)
+    assert not torch.equal(first.components, net.features(POINTS, at="conv5#2").components)
+    for at, message in (("conv5", "3 times in one pass; name a call: at='conv5#1'"), (None, "name the submodule before it")):
+        with pytest.raises(InputError, match=message):
+            net.put_features(first, POINTS, at=at)
+    matrix = rotation_matrix(seed=3).double()
+    found = reqnn.align(net, POINTS[0], POINTS[0] @ matrix.T)
+    assert difference(found.rotation, matrix) < 1e-6

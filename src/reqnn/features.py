@@ -10,7 +10,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -79,6 +79,8 @@ def find_place(model: nn.Module, at: str | None) -> Place:
 def take_features(net: RevisedModel, at: str | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     """What `RevisedModel.features` returns."""
     place, found = find_place(net.model, at), []
+    if place.before:
+        place = replace(place, call=1)  # a network that answers by several passes over its layers: the first stands for all
 
     def keep(value: Any) -> Any:
         found.append(_complete(value, place))
@@ -216,6 +218,10 @@ def _in_place_of(value: Any, features: Any, place: Place) -> Tensor:
 def _check_calls(model: nn.Module, place: Place, calls: int) -> None:
     """`InputError` where the place was not passed exactly as asked for."""
     if place.call is None and calls > 1:
+        if place.before:
+            raise InputError(
+                f"{place} runs {calls} times in one pass; name the submodule before it and a call, as at='conv5#1'"
+            )
         names = ", ".join(f"'{place.name}#{i + 1}'" for i in range(min(calls, 3)))
         raise InputError(f"{place} runs {calls} times in one pass; name a call: at={names}{', …' if calls > 3 else ''}")
     if calls >= (place.call or 1):

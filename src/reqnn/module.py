@@ -79,6 +79,10 @@ def _cloud(x: Tensor, axis: int) -> Tensor:
     return xyz.reshape(xyz.shape[0], -1, 3) if xyz.dim() > 2 else xyz.unsqueeze(0)
 
 
+_OWN = frozenset({"model", "inputs", "rules", "strict", "auto_real", "report"})
+"""What belongs to the revised model itself, also where the network inside has attributes of these names."""
+
+
 class RevisedModel(nn.Module):
     """A network whose features are quaternions that turn with the input, and whose outputs do not.
 
@@ -129,7 +133,8 @@ class RevisedModel(nn.Module):
         Args:
             inputs: as the network takes them.
             at: name of the submodule, "conv5" say; "conv5#2" for its second call in a pass; "" for the whole network. Default:
-                what Quaternion2Real is given, the last quaternion features, or the outputs where all are quaternions.
+                what Quaternion2Real is given (the first time, where a pass comes by more than once, as a DGCNN with votes
+                does), the last quaternion features, or the outputs where all are quaternions.
             kwargs: further arguments of the network.
 
         Returns:
@@ -169,7 +174,7 @@ class RevisedModel(nn.Module):
         """
         if self._belongs_to_model(name):
             before = getattr(self.model, name)
-            if isinstance(value, nn.Module) and becomes_real_before(before) and not becomes_real_before(value):
+            if isinstance(value, nn.Module) and _begins_real(before) and not _begins_real(value):
                 value.register_forward_pre_hook(quaternion_to_real_hook, with_kwargs=True)
             setattr(self.model, name, value)
         else:
@@ -183,10 +188,16 @@ class RevisedModel(nn.Module):
 
     def _belongs_to_model(self, name: str) -> bool:
         own = self.__dict__
-        if "model" not in own.get("_modules", {}) or name in own or hasattr(type(self), name):
+        if name in _OWN or "model" not in own.get("_modules", {}) or name in own or hasattr(type(self), name):
             return False
         held = (own["_modules"], own["_parameters"], own["_buffers"])
         return not any(name in some for some in held) and hasattr(own["_modules"]["model"], name)
+
+
+def _begins_real(module: Any) -> bool:
+    """Whether Quaternion2Real stands before a submodule, or before the first of a sequence."""
+    first = module[0] if isinstance(module, nn.Sequential) and len(module) else None
+    return becomes_real_before(module) or (first is not None and _begins_real(first))
 
 
 @torch._dynamo.nonstrict_trace

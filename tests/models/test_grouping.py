@@ -41,10 +41,10 @@ def test_farthest_point_sample_takes_every_point_once(xyz):
     assert torch.equal(idx.sort(dim=1)[0], torch.arange(24).expand(2, 24))
 
 
-def test_leave_out_samples(xyz):
+def test_voting_samples(xyz):
     """Each is a sample of the cloud without every third point; no point is left out twice."""
     order = grouping.farthest_point_sample(xyz, 24)
-    samples = grouping.leave_out_samples(xyz, 8, 3)
+    samples = grouping.voting_samples(xyz, 8, 3)
     assert len(samples) == 3
     for left_out, sample in enumerate(samples):
         kept = [place for place in range(24) if place % 3 != left_out]
@@ -53,6 +53,16 @@ def test_leave_out_samples(xyz):
             wanted = rest[grouping.farthest_point_sample(rest[None], 8)[0]]
             assert torch.equal(sample[b], wanted)
     assert not torch.equal(samples[0], samples[1])
+    left_out = [set(range(24)) - set(kept) for kept in grouping.kept_places(24, 8, 3)]
+    assert sorted(place for places in left_out for place in places) == list(range(24))
+
+
+def test_votes_need_enough_points(xyz):
+    farthest = grouping.index_points(xyz, grouping.farthest_point_sample(xyz, 17))
+    for votes in (1, 3):  # two thirds of 24 points are too few
+        (sample,) = grouping.voting_samples(xyz, 17, votes)
+        assert torch.equal(sample, farthest)
+    assert len(grouping.voting_samples(xyz, 16, 3)) == 3
 
 
 def test_query_ball_point_keeps_storage_order_and_pads_with_the_first(xyz):

@@ -7,7 +7,7 @@ import torch
 from reqnn.auditing import audit
 from reqnn.errors import InputError
 from reqnn.models import PointConv, create_model, list_models
-from reqnn.models.grouping import farthest_point_sample, index_points, leave_out_samples
+from reqnn.models.grouping import farthest_point_sample, index_points, voting_samples
 from reqnn.models.registry import model_entry
 
 SMALL = {"width": 1 / 16, "npoint": (24, 12), "nsample": (8, 6), "k": 6}
@@ -123,7 +123,7 @@ def test_dgcnn_with_votes():
     net, points = settled("dgcnn", sample=16, votes=3, dropout=0.0)
     plain, _ = small("dgcnn")
     plain.load_state_dict(net.state_dict())
-    answers = [plain.eval()(sample) for sample in leave_out_samples(points, 16, 3)]
+    answers = [plain.eval()(sample) for sample in voting_samples(points, 16, 3)]
     torch.testing.assert_close(net(points), sum(answers) / 3)
     assert (net(points) - answers[0]).abs().max() > 1e-3
     single, _ = small("dgcnn", sample=16, dropout=0.0)

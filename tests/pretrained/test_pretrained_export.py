@@ -146,7 +146,8 @@ def result(run_folder, test_digits, tmp_path):
     run = load_run(run_folder)
     test = {"shapes": len(test_digits), "copies": 2, "seed": 0, "limit": None, "fingerprint": test_digits.fingerprint()}
     path = tmp_path / "result.json"
-    path.write_text(json.dumps({**rotation_test(run, test_digits, 2), "test": test, **run_facts(run)}))
+    found = {**rotation_test(run, test_digits, 2), "test": test, **run_facts(run), "tested_with": {"commit": "of the test"}}
+    path.write_text(json.dumps(found))
     return path
 
 
@@ -154,8 +155,9 @@ def test_a_test_of_the_same_weights_is_not_made_again(run_folder, test_digits, t
     cards = []
     for name, tested in (("tested", result), ("anew", None)):
         path = export_weights(run_folder, name, tmp_path, clouds=test_digits, copies=2, tested=tested)
-        cards.append({**json.loads(path.with_suffix(".json").read_text()), "name": "", "sha256": ""})
-    assert cards[0] == cards[1]
+        cards.append(json.loads(path.with_suffix(".json").read_text()))
+    assert cards[0].pop("tested_with") == {"commit": "of the test"} != cards[1].pop("tested_with")
+    assert cards[0] == {**cards[1], "name": "tested"}
     monkeypatch.setattr(export, "rotation_test", None)
     export_weights(run_folder, "again", tmp_path, clouds=test_digits, copies=2, tested=result)
 

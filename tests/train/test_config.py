@@ -99,6 +99,17 @@ def test_settings_override_a_preset(name: str) -> None:
     assert preset(name, "pointnet", lr=0.5, epochs=3).lr == 0.5
 
 
+def test_a_preset_is_not_changed_by_what_is_done_to_its_settings() -> None:
+    preset("quick").rule_options["c"] = 7.0
+    assert preset("quick").rule_options["c"] != 7.0
+
+
+@pytest.mark.parametrize("model", ["dgcnn", "pointnet", "pointnet2"])
+def test_no_points_are_refused(model: str) -> None:
+    with pytest.raises(InputError, match="points is 0; it must be at least 1"):
+        preset("quick", model, points=0)
+
+
 def test_an_unknown_preset_lists_those_there_are() -> None:
     with pytest.raises(InputError, match="quick"):
         preset("fast")

@@ -1,5 +1,6 @@
 """A training that begins with trained weights, and not with fresh ones."""
 
+import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -10,9 +11,9 @@ import torch
 from reqnn.data.dataset import PointClouds
 from reqnn.errors import InputError
 from reqnn.pretrained import loading
-from reqnn.train import Run, fit
+from reqnn.train import Run, fit, load_run
 from reqnn.train.starting import start_from
-from reqnn.train.weights import load_tensors
+from reqnn.train.weights import load_tensors, weights_checksum
 
 BUILD = r'does not belong to this network.*Build it as that one was: --model pointnet --options .*"width": 0.0625'
 SLOW = {"epochs": 1, "lr": 1e-9, "weight_decay": 0.0, "recalibrate": 0}
@@ -103,3 +104,21 @@ def test_what_does_not_fit_is_named(
         with pytest.raises(InputError, match=message):
             fit(settings(**{**given, "out": str(tmp_path / "next")}), clouds, held_out, quiet=True)
     assert "classes" in load_tensors(tmp_path / "trained" / "best.safetensors")[1]
+
+
+def test_constants_that_were_not_given_are_those_of_the_rules(
+    clouds: PointClouds, held_out: PointClouds, settings: Callable, tmp_path: Path
+) -> None:
+    revised = {"equivariant": True, "rules": "paper"}
+    fit(settings(**revised, epochs=1, out=str(tmp_path / "trained")), clouds, held_out, quiet=True)
+    config = settings(
+        **revised, rule_options={"c": 1.0}, epochs=1, start_from=str(tmp_path / "trained"), out=str(tmp_path / "next")
+    )
+    run = fit(config, clouds, held_out, quiet=True)
+    record = json.loads((tmp_path / "next" / "start.json").read_text())
+    assert record["weights"] == weights_checksum(load_run(tmp_path / "trained").model)
+    assert record["config"]["rules"] == "paper"
+    assert run.config.without_folders()["start_from"] == "trained"
+    assert str(tmp_path) not in json.dumps([record, run.config.without_folders()])
+    with pytest.raises(InputError, match="was trained by other rules"):
+        start_from(run.model, replace(config, rule_options={"c": 0.5}), clouds.classes)

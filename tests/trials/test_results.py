@@ -75,9 +75,26 @@ def test_a_run_with_other_settings_is_refused(tmp_path):
         check_run(tmp_path, replace(one, config=replace(one.config, epochs=3)))
 
 
-def test_where_the_run_is_that_a_trial_begins_with_does_not_matter(tmp_path):
+def test_what_a_run_began_with_matters_and_not_where_it_was(tmp_path):
     one = trial_of(ONE, TINY)
     replace(one.config, start_from="there").save(tmp_path / "config.json")
-    check_run(tmp_path, replace(one, after=one))
     with pytest.raises(InputError, match="start_from 'there', now None"):
         check_run(tmp_path, one)
+    further = replace(one, after=one)
+    with pytest.raises(InputError, match="epochs of what it begins with 100, now 2"):  # nothing is known
+        check_run(tmp_path, further)
+    (tmp_path / "start.json").write_text(json.dumps({"config": one.config.without_folders()}))
+    check_run(tmp_path, further)
+    other = replace(one, config=replace(one.config, lr=0.5))
+    with pytest.raises(InputError, match=r"lr of what it begins with 0\.003, now 0\.5"):
+        check_run(tmp_path, replace(one, after=other))
+
+
+def test_so_it_does_for_results(out):
+    one = trial_of(ONE, TINY)
+    written = json.loads(result_path(out, one).read_text())
+    written["began_with"] = {"config": one.config.without_folders()}
+    write_result(out, one, written, out / "log.csv")
+    assert read_result(out, replace(one, after=one))["upright"] == 0.5
+    with pytest.raises(InputError, match="lr of what it begins with"):
+        read_result(out, replace(one, after=replace(one, config=replace(one.config, lr=0.5))))

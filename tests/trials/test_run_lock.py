@@ -160,3 +160,19 @@ def test_a_folder_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="name another folder with --runs"):
         RunLock(tmp_path / "file" / "cell.lock").acquire()
+
+
+def test_a_lock_that_was_first_refused_is_touched_as_any_other(path):
+    other, lock = RunLock(path), RunLock(path, beat=0.01)
+    assert other.acquire()
+    with lock.held() as ours:
+        assert not ours
+    other.release()
+    with lock.held() as ours:
+        assert ours
+        os.utime(path, (1, 1))
+        for _ in range(500):
+            if path.stat().st_mtime > 1:
+                break
+            time.sleep(0.01)
+        assert path.stat().st_mtime > 1

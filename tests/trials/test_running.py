@@ -109,11 +109,43 @@ def test_a_cell_that_goes_on_from_another_budget_trains_that_first(place, monkey
     assert run(budget=further, runs="elsewhere").done == []  # both results are there
 
 
-def test_it_is_the_weights_that_count_where_only_the_result_is_there(place):
+def test_where_only_the_weights_are_missing_the_result_stays(place):
     further = replace(TINY, name="longer", after=TINY)
     run(runs="lost")
+    first = place / "results" / "table4" / "quick" / f"{FILE}.json"
+    first.write_text(json.dumps({**json.loads(first.read_text()), "upright": 0.123}))
     assert run(budget=further, runs="runs").done == [KEY, KEY]
     assert (place / "runs" / "quick" / FILE / "best.safetensors").exists()
+    assert json.loads(first.read_text())["upright"] == 0.123
+
+
+def test_what_is_trained_and_tested_already_is_gone_on_from(place):
+    further = replace(TINY, name="longer", after=TINY)
+    run(runs="runs")
+    said = []
+    assert run(budget=further, runs="runs", say=said.append).done == [KEY]
+    assert len(said) == 2
+
+
+def test_a_result_that_cannot_be_read_is_found_before_hours_are_spent(place, monkeypatch):
+    (place / "results" / "table4" / "quick").mkdir(parents=True)
+    (place / "results" / "table4" / "quick" / f"{FILE}.json").write_text("{}")
+    monkeypatch.setattr(running, "fit", None)
+    with pytest.raises(InputError, match="no result that can be read"):
+        run(budget=replace(TINY, name="longer", after=TINY), runs="runs")
+
+
+def test_a_run_that_was_stopped_before_its_first_checkpoint_begins_again(place):
+    further = replace(TINY, name="longer", after=TINY)
+    run(runs="runs")
+    begun = place / "runs" / "longer" / FILE
+    begun.mkdir(parents=True)
+    replace(trial_of(select([KEY])[0], further).config, start_from="gone", out=str(begun)).save(begun / "config.json")
+    shutil.copy(place / "runs" / "quick" / FILE / "config.json", place / "settings.json")
+    start = {"config": json.loads((place / "settings.json").read_text())}
+    (begun / "start.json").write_text(json.dumps(start))
+    assert run(budget=further, runs="runs").done == [KEY]
+    assert load_run(begun).config.start_from == "runs/quick/modelnet40-dgcnn-reqnn"
 
 
 def test_it_waits_for_the_process_that_trains_what_it_begins_with(place):

@@ -46,6 +46,8 @@ class Contest:
             unknown = [name for name in given if name not in known]
             if unknown:
                 raise InputError(f"no {what} of table 4 is named {unknown[0]!r}; there are {', '.join(known)}")
+        if self.budget.after is not None:
+            raise InputError(f"the budget {self.budget.name} goes on with trained networks; compare rule sets from the start")
         if self.seeds < 1 or self.epochs < 0 or self.minutes < 0:
             raise InputError("seeds must be at least 1, epochs and minutes not negative")
         if not self.epochs and not self.minutes:

@@ -21,21 +21,21 @@ class Augmentation:
 
     Args:
         scale: bounds (low, high) of one factor a cloud, drawn uniformly.
-        stretch: bounds (low, high) of one factor an axis of each cloud, drawn uniformly.
         jitter: standard deviation of the noise on each coordinate.
         clip: the noise is cut off at ±clip.
         dropout: largest share of a cloud's points that is dropped; the share is drawn uniformly between 0 and this.
         rotation: the protocol, "NR", "y", "z" or "AR".
         shuffle: put the points in a random order.
+        stretch: bounds (low, high) of one factor an axis of each cloud, drawn uniformly.
     """
 
     scale: tuple[float, float] = (1.0, 1.0)
-    stretch: tuple[float, float] = (1.0, 1.0)
     jitter: float = 0.0
     dropout: float = 0.0
     rotation: str = "NR"
     clip: float = 0.05
     shuffle: bool = False
+    stretch: tuple[float, float] = (1.0, 1.0)
 
     def __post_init__(self) -> None:
         check_protocol(self.rotation)

@@ -16,7 +16,7 @@ from reqnn.rules.vector_neurons.edge_conv import factorised as factorised_vector
 from reqnn.tensor import QuaternionTensor
 
 from .arguments import check_points, scaled
-from .grouping import farthest_point_sample, get_graph_feature, index_points, leave_out_samples
+from .grouping import get_graph_feature, voting_samples
 from .head import ClassificationHead
 from .registry import register
 
@@ -117,11 +117,9 @@ class DGCNN(nn.Module):
             check_points(points, self.k, f"DGCNN connects each point to its k = {self.k} nearest", option="k")
             return self.classify(points)
         check_points(points, self.sample, f"DGCNN takes sample = {self.sample} points of the cloud", option="sample")
-        size = points.shape[1]
-        if self.training or self.votes == 1 or size * (self.votes - 1) // self.votes < self.sample:
-            return self.classify(index_points(points, farthest_point_sample(points, self.sample)))
-        answers = [self.classify(sample) for sample in leave_out_samples(points, self.sample, self.votes)]
-        return torch.stack(answers).mean(dim=0)
+        samples = voting_samples(points, self.sample, 1 if self.training else self.votes)
+        answers = [self.classify(sample) for sample in samples]
+        return answers[0] if len(answers) == 1 else torch.stack(answers).mean(dim=0)
 
     def classify(self, points: torch.Tensor) -> torch.Tensor:
         """Logits (B, num_classes) by all of these points (B, N, 3)."""

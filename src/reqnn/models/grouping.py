@@ -48,24 +48,27 @@ def farthest_point_sample(xyz: torch.Tensor, npoint: int) -> torch.Tensor:
     return torch.cat(centroids, dim=1)
 
 
-def leave_out_samples(xyz: torch.Tensor, npoint: int, count: int) -> list[torch.Tensor]:
-    """`count` different samples of a cloud, each of points far apart: for each, another 1/count of the cloud is left out.
+def voting_samples(xyz: torch.Tensor, npoint: int, votes: int) -> list[torch.Tensor]:
+    """`votes` different samples of a cloud, each of points far apart: for each, another 1/votes of the cloud is left out.
 
-    What is left out is spread over the cloud: every count-th point in the order of farthest point sampling.
+    What is left out is spread over the cloud: every votes-th point in the order of farthest point sampling. A cloud that is too
+    small for it gives one sample of all its points.
 
-    Shapes: xyz (B, N, 3), N·(1 − 1/count) ≥ npoint → count times (B, npoint, 3).
+    Shapes: xyz (B, N, 3), N ≥ npoint → one or `votes` times (B, npoint, 3).
     """
+    parts = kept_places(xyz.shape[1], npoint, votes)
+    if len(parts) == 1:
+        return [index_points(xyz, farthest_point_sample(xyz, npoint))]
     order = farthest_point_sample(xyz, xyz.shape[1])
-    samples = []
-    for kept in kept_places(xyz.shape[1], count):
-        some = index_points(xyz, order[:, kept])
-        samples.append(index_points(some, farthest_point_sample(some, npoint)))
-    return samples
+    rest = [index_points(xyz, order[:, kept]) for kept in parts]
+    return [index_points(some, farthest_point_sample(some, npoint)) for some in rest]
 
 
-def kept_places(points: int, count: int) -> list[list[int]]:
-    """For each of `count` samples the places in the order of farthest point sampling that are not left out."""
-    return [[place for place in range(points) if place % count != left_out] for left_out in range(count)]
+def kept_places(size: int, npoint: int, votes: int) -> list[list[int]]:
+    """For each vote the places, in the order of farthest point sampling, that are kept: all, where too few would be."""
+    if size * (votes - 1) // votes < npoint:
+        votes = 1
+    return [[place for place in range(size) if votes == 1 or place % votes != left_out] for left_out in range(votes)]
 
 
 def query_ball_point(radius: float, nsample: int, xyz: torch.Tensor, new_xyz: torch.Tensor) -> torch.Tensor:

@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import once_differentiable
 
+from reqnn.errors import NoRuleError
 from reqnn.nn import edge_kernels
 from reqnn.nn.batch_norm import QuaternionBatchNorm, scale_quaternions
 from reqnn.nn.loops import loops_run_on
@@ -102,6 +103,7 @@ class QuaternionEdgeConv(nn.Sequential):
         """Point-wise maps, one search over the edges, then batch-norm and ReLU on the winners."""
         layers: list[Any] = list(self)
         convolution, norm, activation = layers
+        _check_parts(convolution, norm)
         if x.context.plan is not None:
             _note(x.context.plan)
         points = x.components.permute(1, 3, 0, 2).contiguous()  # (B, N, 3, C)
@@ -114,6 +116,16 @@ class QuaternionEdgeConv(nn.Sequential):
         winners.channel_axis = 1
         out: QuaternionTensor = activation(scale_quaternions(winners, power))
         return out
+
+
+def _check_parts(convolution: Any, norm: Any) -> None:
+    """Parts may have been exchanged since the revision: what the algebra does not hold for is refused, not left out."""
+    if getattr(convolution, "bias", None) is not None or not isinstance(norm, QuaternionBatchNorm):
+        found = "a convolution with a bias" if isinstance(norm, QuaternionBatchNorm) else f"a {type(norm).__name__}"
+        raise NoRuleError(
+            f"a part of this edge convolution was exchanged for {found}, which does not turn with the cloud; exchange it in "
+            "the original network, and revise that again"
+        )
 
 
 def _note(plan: Any) -> None:

@@ -122,9 +122,9 @@ def longer_runs(out: str | Path, shown: Budget, data: str | None = None) -> list
         if data in (None, one.data):
             notes.append(
                 f"Longer: {one.title}, budget {budget.name} ({_size(result['config'])}, {result['epochs']} epochs, "
-                f"{(result['seconds'] or 0) / 3600:.1f} hours{_after(budget)}): {100 * result['upright']:.2f} upright, "
-                f"{100 * result['rotated']:.2f} rotated{_as_trained(result)}, {100 * result['consistency']:.2f} % keep their "
-                f"answer in all; `{one.command(budget.name, str(out))}`."
+                f"{(result['seconds'] or 0) / 3600:.1f} hours{_after(budget)}): "
+                f"{100 * result['upright']:.2f} upright{_as_trained(result)}, {100 * result['rotated']:.2f} rotated, "
+                f"{100 * result['consistency']:.2f} % keep their answer in all; `{one.command(budget.name, str(out))}`."
             )
             notes += _explanation(one, result)
     return notes

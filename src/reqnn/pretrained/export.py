@@ -86,10 +86,9 @@ def export_weights(
 
 def _save(run: Run, path: Path, half: bool) -> None:
     """Write weights without the folders of this machine; `InputError` where they are too large."""
-    config = replace(run.config, out=None, root=None, data=Path(run.config.data).name)
     weights = {name for name, _ in run.model.named_parameters()}
     tensors = {key: _halved(value) if half and key in weights else value for key, value in model_tensors(run.model).items()}
-    save_tensors(path, tensors, {"config": config.to_dict(), "classes": run.classes, "log": run.row})
+    save_tensors(path, tensors, {"config": run.config.without_folders(), "classes": run.classes, "log": run.row})
     size = path.stat().st_size
     if size > LARGEST:
         advice = "train a narrower network" if half else "--half takes half of it"
@@ -136,7 +135,6 @@ def _card(
     trained: Run, stored: Run, name: str, path: Path, half: bool, clouds: PointClouds, copies: int, found: dict[str, Any]
 ) -> dict[str, Any]:
     about = run_facts(trained)
-    about["config"]["data"] = Path(about["config"]["data"]).name
     kept = ("upright", "rotated", "consistency", "logit_change", "logit_spread", "upright_class_mean", "rotated_class_mean")
     shown = ("best_epoch", "validation_accuracy", "selected", "training_clouds", "validation_clouds", "seconds", "seed")
     return {
@@ -152,7 +150,7 @@ def _card(
         "bytes": path.stat().st_size,
         "sha256": hashlib.sha256(path.read_bytes()).hexdigest(),
         "trained_with": about.get("trained_with"),
-        "tested_with": about["tested_with"],
+        "tested_with": found.get("tested_with", about["tested_with"]),
     }
 
 

@@ -31,13 +31,15 @@ class FactorisedEdgeConv(nn.Sequential):
     def forward(self, x: Q) -> Q:
         """By loops over the edges, or by the generic rules."""
         convolution, norm, activation = self
-        if type(activation) is nn.LeakyReLU and self.serves(x, norm):
+        if type(activation) is nn.LeakyReLU and self.serves(x, convolution, norm):
             return self.fused(x, convolution, norm, activation)
         generic: Q = run_ordinary(self._original[0], self, x)
         return generic
 
-    def serves(self, x: Q, norm: Any) -> bool:
-        """Whether the loops can run on these features, now; statistics that processes share are left to the generic rules."""
+    def serves(self, x: Q, convolution: Any, norm: Any) -> bool:
+        """Whether the loops can run on these features, with these layers, now: statistics that processes share, and layers
+        that were exchanged for others, are left to the generic rules.
+        """
         raise NotImplementedError
 
     def fused(self, x: Q, convolution: Any, norm: Any, activation: Any) -> Q:

@@ -115,15 +115,16 @@ class RuleSet:
 
     def with_options(self, **options: Any) -> RuleSet:
         """The same rules with other constants, for example ``paper.with_options(c="mean")``."""
-        known = self._known_options()
+        known = self.option_names()
         for name in options:
             if name not in known:
                 raise InputError(f"the rule set '{self.name}' has no option '{name}'; it has: {', '.join(sorted(known))}")
         # A child: it has the rules of this set, also those still to come, and this set has none of those that are added to it.
         return RuleSet(self.name, parent=self, options={**self.options, **options})
 
-    def _known_options(self) -> set[str]:
-        return set(self.options) | (self.parent._known_options() if self.parent else set())
+    def option_names(self) -> set[str]:
+        """The constants that there are."""
+        return set(self.options) | (self.parent.option_names() if self.parent else set())
 
     def __deepcopy__(self, memo: Mapping) -> RuleSet:
         return self

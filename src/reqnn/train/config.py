@@ -182,7 +182,10 @@ class TrainConfig:
 
     def without_folders(self) -> dict[str, Any]:
         """All settings but where things lie on one's own machine: for results that others read."""
-        return {name: value for name, value in self.to_dict().items() if name not in ("out", "root")}
+        start = self.start_from
+        start = Path(start).name if start is not None and Path(start).expanduser().is_absolute() else start
+        kept = {**self.to_dict(), "data": Path(self.data).name, "start_from": start}
+        return {name: value for name, value in kept.items() if name not in ("out", "root")}
 
     def save(self, path: str | Path) -> None:
         """Write the settings as JSON."""

@@ -32,7 +32,7 @@ from reqnn.train.optimization import make_optimizer
 from reqnn.train.processes import connect, resolved_precision
 from reqnn.train.reproducible import Interruption, reproducible
 from reqnn.train.run import Run, build_network, load_run
-from reqnn.train.starting import start_from
+from reqnn.train.starting import START, start_from
 from reqnn.train.sync import synchronise
 from reqnn.train.task import make_task
 from reqnn.train.training import Training
@@ -112,14 +112,15 @@ def prepare(
     alone = fabric.world_size == 1
     network = build_network(config, len(train.classes), factorised=alone) if model is None else model
     begun = (config.folder / checkpoint.STATE).exists()
-    if config.start_from is not None and not begun:
-        start_from(network, config, train.classes)
+    began_with = start_from(network, config, train.classes) if config.start_from is not None and not begun else None
     batches = Batches(train, config, fabric.global_rank, fabric.world_size)
     if fabric.is_global_zero:
         checkpoint.check_disk(config.folder, network, config.ema > 0)
         checkpoint.write_text(config.folder / "config.json", config.to_json())
         if not begun:
             checkpoint.write_json(config.folder / "versions.json", provenance())
+        if began_with is not None:
+            checkpoint.write_json(config.folder / START, began_with)
     if not alone:
         synchronise(network)
     wrapped, optimizer = fabric.setup(network, make_optimizer(network, config))

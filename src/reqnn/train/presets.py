@@ -79,7 +79,7 @@ def _sampled(model: str, points: int) -> dict[str, Any]:
     """The options of a network, and more points where it takes a sample of them by itself."""
     options = dict(_QUICK_OPTIONS.get(model, {}))
     if points <= options.get("sample", 0):
-        del options["sample"]  # there is nothing to choose from
+        options.pop("sample", None)  # there is nothing to choose from
     return {"points": _SAMPLED, "options": options} if {"sample", "npoint"} & options.keys() else {"options": options}
 
 
@@ -97,7 +97,7 @@ def preset(name: str, model: str | None = None, **settings: Any) -> TrainConfig:
         values = {**_PAPER, **_PAPER_OF.get(model, _SGD_01)}
     elif name == "quick":
         values = {**_QUICK, **_sampled(model, settings.get("points", _SAMPLED))}
-        values["rule_options"] = CONSTANTS.get(settings.get("rules", "paper"), {})
+        values["rule_options"] = dict(CONSTANTS.get(settings.get("rules", "paper"), {}))
     else:
         raise InputError(f"no preset is named {name!r}; there are {', '.join(PRESETS)}")
     return TrainConfig(**{"model": model, "task": wanted, **values, **settings})

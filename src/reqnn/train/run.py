@@ -48,6 +48,8 @@ def build_network(config: TrainConfig, classes: int, factorised: bool = True) ->
     `factorised=False` leaves edge convolutions as they are, with batch-norms that can be synchronised.
     """
     options = {name: _tuples(value) for name, value in config.options.items()}
+    if "num_classes" in options:
+        raise InputError(f"num_classes is no option to set: the data has {classes} classes")
     if "num_points" in model_entry(config.model).options:
         options.setdefault("num_points", config.points)  # what comes out is as large as what goes in
     rules = get_rules(config.rules)

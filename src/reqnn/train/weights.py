@@ -40,13 +40,13 @@ def load_model_tensors(model: nn.Module, tensors: dict[str, Tensor], where: str)
 
 def weights_checksum(model: nn.Module) -> str:
     """What tells the weights and statistics of a network from all others of its build."""
-    return _checksum({name: tensor.detach().cpu() for name, tensor in model_tensors(model).items()})
+    return checksum({name: tensor.detach().cpu() for name, tensor in model_tensors(model).items()})
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
     """Write tensors and a JSON record as one safetensors file: to a temporary file, to the disk, then to its name."""
     stored = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    metadata = {"reqnn": json.dumps(about), "checksum": _checksum(stored)}
+    metadata = {"reqnn": json.dumps(about), "checksum": checksum(stored)}
     partial = path.with_name(f".{path.name}.partial")
     try:
         with partial.open("wb") as file:
@@ -70,7 +70,7 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         raise InputError(f"{path} cannot be read ({error})") from error
     if "reqnn" not in metadata:
         raise InputError(f"{path} holds tensors, but no record of the network they belong to; give a file that reqnn wrote")
-    if metadata.get("checksum") != _checksum(tensors):
+    if metadata.get("checksum") != checksum(tensors):
         raise InputError(f"{path} is damaged: its checksum does not fit its tensors")
     return tensors, json.loads(metadata["reqnn"])
 
@@ -89,7 +89,8 @@ def sync_folder(folder: Path) -> None:
         os.close(handle)
 
 
-def _checksum(tensors: dict[str, Tensor]) -> str:
+def checksum(tensors: dict[str, Tensor]) -> str:
+    """What tells tensors from all others of these names."""
     digest = hashlib.blake2b(digest_size=16)
     for name in sorted(tensors):
         digest.update(name.encode())

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -17,6 +16,7 @@ from reqnn.train.config import TrainConfig
 from reqnn.train.evaluation import measure
 from reqnn.train.prediction import predict
 from reqnn.train.run import Run
+from reqnn.train.starting import START
 from reqnn.train.weights import weights_checksum
 from reqnn.trials.ambiguity import count_ambiguity, explain_changes
 
@@ -65,7 +65,7 @@ def rotation_test(run: Run, clouds: PointClouds, copies: int = 10, seed: int = 0
 
 def run_facts(run: Run) -> dict[str, Any]:
     """What a result says about its run: settings, size, time, selection, versions; nothing of the machine's folders."""
-    config = replace(run.config, out=None, root=None)
+    config = run.config
     best, last = run.row, run.metrics.get("last") or {}
     facts = {
         "parameters": sum(parameter.numel() for parameter in run.model.parameters()),
@@ -78,10 +78,10 @@ def run_facts(run: Run) -> dict[str, Any]:
         "validation_clouds": run.metrics.get("validation_clouds"),
         "seed": config.seed,
         "weights": weights_checksum(run.model),
-        "config": config.to_dict(),
+        "config": config.without_folders(),
         "tested_with": provenance(),
     }
-    versions = run.folder / "versions.json" if run.folder is not None else None
-    if versions is not None and versions.exists():
-        facts["trained_with"] = json.loads(versions.read_text(encoding="utf-8"))
+    for name, file in (("trained_with", "versions.json"), ("began_with", START)):
+        if run.folder is not None and (run.folder / file).exists():
+            facts[name] = json.loads((run.folder / file).read_text(encoding="utf-8"))
     return facts

@@ -45,28 +45,27 @@ def searched_points(points: Tensor, config: TrainConfig) -> list[Tensor]:
     count, votes, size = config.options.get("sample"), config.options.get("votes", 1), points.shape[1]
     if count is None:
         return [points]
-    if votes == 1 or size * (votes - 1) // votes < count:
-        return [_farthest(points, count)]
-    ordered = _farthest(points, size)
-    return [_farthest(ordered[:, kept], count) for kept in kept_places(size, votes)]
+    parts = kept_places(size, count, votes)
+    ordered = points if len(parts) == 1 else _farthest(points, size)
+    return [_farthest(ordered[:, kept], count) for kept in parts]
 
 
 def _farthest(points: Tensor, count: int) -> Tensor:
     return points.take_along_dim(farthest_point_sample(points, count)[..., None], 1)
 
 
-def ties_of(points: Tensor, config: TrainConfig) -> tuple[Tensor, Tensor]:
-    """Of each cloud the tied and the ambiguous neighbourhoods in the input of a network's first layer.
+def ties_of(points: Tensor, config: TrainConfig) -> tuple[Tensor, Tensor, int]:
+    """Of each cloud the tied and the ambiguous neighbourhoods in the input of a network's first layer, and how many there are.
 
     Shapes: points (S, N, 3) -> (S,) int64, (S,) int64; zeros for a network that we do not know
     """
     tied, ambiguous = torch.zeros(2, len(points), dtype=torch.int64)
-    k = neighbours(config)
+    k, looked_at = neighbours(config), 0
     if k is not None:
         for some in searched_points(points, config):
             more_tied, more_ambiguous = neighbourhood_ties(some, k)
-            tied, ambiguous = tied + more_tied, ambiguous + more_ambiguous
-    return tied, ambiguous
+            tied, ambiguous, looked_at = tied + more_tied, ambiguous + more_ambiguous, looked_at + some[..., 0].numel()
+    return tied, ambiguous, looked_at
 
 
 def neighbourhood_ties(points: Tensor, k: int) -> tuple[Tensor, Tensor]:
@@ -94,11 +93,11 @@ def count_ambiguity(points: Tensor, config: TrainConfig) -> dict[str, Any] | Non
     if neighbours(config) is None:
         return None
     some = points[:LOOKED_AT]
-    tied, ambiguous = ties_of(some, config)
+    tied, ambiguous, looked_at = ties_of(some, config)
     found: dict[str, Any] = {
         "neighbours": neighbours(config),
         "shapes": len(some),
-        "neighbourhoods": sum(sample.shape[0] * sample.shape[1] for sample in searched_points(some, config)),
+        "neighbourhoods": looked_at,
         "tied": int(tied.sum()),
         "ambiguous": int(ambiguous.sum()),
         "shapes_with_ambiguous": int((ambiguous > 0).sum()),
@@ -124,7 +123,7 @@ def explain_changes(
     for shape in changed:
         cloud = points[shape].double()
         exact = predict(precise, turn(cloud.expand(turned.copies, -1, -1), turned.matrices[shape]), batch=turned.copies)
-        tied, ambiguous = ties_of(points[shape : shape + 1], config)
+        tied, ambiguous, _ = ties_of(points[shape : shape + 1], config)
         record = {
             "shape": shape,
             "class": classes[int(turned.clouds.labels[shape])],

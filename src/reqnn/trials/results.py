@@ -9,8 +9,9 @@ from typing import Any
 
 from reqnn.errors import InputError
 from reqnn.train.checkpoint import write_json
-from reqnn.train.config import config_from_dict, load_config
-from reqnn.trials.trial import Trial, begun_alike, differing
+from reqnn.train.config import TrainConfig, config_from_dict, load_config
+from reqnn.train.starting import START
+from reqnn.trials.trial import Trial, differing
 
 SEED = 0
 """Of the rotations of the test set."""
@@ -31,7 +32,7 @@ def read_result(out: str | Path, trial: Trial) -> dict[str, Any] | None:
         before, test = config_from_dict(result["config"], str(path)), result["test"]
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise InputError(f"{path} is no result that can be read ({error}); delete it to measure it again") from error
-    changed = differing(begun_alike(trial, before), trial.tested)
+    changed = _changes(trial, before, trial.tested, result.get("began_with"))
     if test["copies"] != trial.copies:
         changed["copies"] = test["copies"], trial.copies
     if test["limit"] != trial.test_shapes:
@@ -48,7 +49,9 @@ def check_run(folder: Path, trial: Trial) -> None:
     """Raise `InputError` where a folder holds a run with other settings: it can neither go on nor be taken for this one."""
     if not (folder / "config.json").exists():
         return
-    changed = differing(begun_alike(trial, load_config(folder / "config.json")), trial.config)
+    record = folder / START
+    began_with = json.loads(record.read_text(encoding="utf-8")) if record.exists() else None
+    changed = _changes(trial, load_config(folder / "config.json"), trial.config, began_with)
     if changed:
         raise InputError(
             f"{folder} holds a run with other settings: {_told(changed)}. Move it away, or name another folder with --runs"
@@ -66,6 +69,18 @@ def write_result(out: str | Path, trial: Trial, result: dict[str, Any], log: Pat
     except OSError as error:
         raise InputError(f"{path} cannot be written ({error.strerror}); the run is kept, run the command again") from error
     return path
+
+
+def _changes(
+    trial: Trial, before: TrainConfig, now: TrainConfig, began_with: dict[str, Any] | None
+) -> dict[str, tuple[Any, Any]]:
+    """The settings that differ; where a trial begins with another's weights, how these were trained, not where they lay."""
+    changed = differing(before, now)
+    if trial.after is not None:
+        changed.pop("start_from", None)
+        trained = config_from_dict(began_with["config"], "what the run began with") if began_with else TrainConfig()
+        changed |= {f"{name} of what it begins with": two for name, two in differing(trained, trial.after.config).items()}
+    return changed
 
 
 def _told(changed: dict[str, tuple[Any, Any]]) -> str:

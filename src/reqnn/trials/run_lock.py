@@ -43,6 +43,7 @@ class RunLock:
 
     def acquire(self) -> bool:
         """Take the lock where it is free or abandoned; whether it is ours now."""
+        self._stop.clear()  # of an earlier hold, or an earlier try
         for _ in range(5):  # again where a lock went away, or was taken over by another, while we looked
             if self._create():
                 self._heed_interrupts()

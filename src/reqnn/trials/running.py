@@ -6,24 +6,23 @@ Any number of processes, on any number of machines, may do this on the same two 
 from __future__ import annotations
 
 import _thread
-import json
 import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from reqnn.errors import ReqnnError
-from reqnn.train.config import TrainConfig, load_config
 from reqnn.train.evaluation import evaluate
 from reqnn.train.loop import fit
 from reqnn.train.run import load_run
 from reqnn.trials.accuracy import load_test_set, rotation_test, run_facts
 from reqnn.trials.results import SEED, check_run, read_result, write_result
 from reqnn.trials.run_lock import RunLock
+from reqnn.trials.succession import in_order, run_folder, run_settings, waits
 from reqnn.trials.trial import Trial
 
 
@@ -57,16 +56,17 @@ def run_trials(
         out: the folder for results; `runs`: the folder for runs. Both are shared where work is.
         minutes: stop the training, with a checkpoint, when they are over; a run that is trained is still tested.
     """
-    missing = _in_order([one for one in wanted if read_result(out, one) is None], runs)
-    for one in missing:
-        check_run(run_folder(runs, one), one)  # before hours are spent on another trial
+    missing = in_order([one for one in wanted if read_result(out, one) is None], runs)
+    for one in missing:  # before hours are spent on another trial
+        read_result(out, one)
+        check_run(run_folder(runs, one), one)
     end = None if minutes is None else time.monotonic() + 60 * minutes
     outcome = Outcome()
     for number, one in enumerate(missing, 1):
         if end is not None and time.monotonic() >= end:
             outcome.out_of_time = True
             break
-        if _waits(one, runs):
+        if waits(one, runs):
             continue  # the outcome tells what became of the trial that it begins with
         folder = run_folder(runs, one)
         lock = RunLock(folder.with_name(f"{one.stem}.lock"))
@@ -75,7 +75,7 @@ def run_trials(
                 holder = lock.holder() or {"host": "another process", "pid": "?"}
                 outcome.elsewhere[one.key] = f"{holder['host']}, process {holder['pid']}"
                 continue
-            if read_result(out, one) is not None and not _awaited(one, missing):
+            if read_result(out, one) is not None and not _awaited(one, missing, runs):
                 continue  # another process measured it while we were busy
             say(f"\n[{number}/{len(missing)}] {one.title}")
             try:
@@ -96,51 +96,18 @@ def run_trials(
     return outcome
 
 
-def run_folder(runs: str | Path, one: Trial) -> Path:
-    """Where a trial is trained: trials of one key in several groups have a folder each."""
-    return Path(runs) / Path(one.group).name / one.stem
-
-
-def _in_order(missing: Sequence[Trial], runs: str | Path) -> list[Trial]:
-    """Each trial behind the one that it begins with, where it has not begun."""
-    found: list[Trial] = []
-    for one in missing:
-        before = [] if one.after is None or _begun(run_folder(runs, one)) else _in_order([one.after], runs)
-        found += [some for some in (*before, one) if some not in found]
-    return found
-
-
-def _awaited(one: Trial, others: Sequence[Trial]) -> bool:
-    """Whether others begin with the weights of this trial: it has to be trained, even where its result is there."""
-    return any(other.after == one for other in others)
-
-
-def _waits(one: Trial, runs: str | Path) -> bool:
-    """Whether the trial that this one begins with is still to be trained."""
-    if one.after is None or _begun(run_folder(runs, one)):
-        return False
-    report = run_folder(runs, one.after) / "metrics.json"
-    last = json.loads(report.read_text(encoding="utf-8")).get("last") if report.exists() else None
-    return not last or last["epoch"] < one.after.config.epochs
-
-
-def _begun(folder: Path) -> bool:
-    return (folder / "config.json").exists()
-
-
-def _settings(one: Trial, runs: Path) -> TrainConfig:
-    """The settings of a trial's run: where it is written, and the weights that it begins with."""
-    folder, start = run_folder(runs, one), one.config.start_from
-    if one.after is not None:
-        start = load_config(folder / "config.json").start_from if _begun(folder) else str(run_folder(runs, one.after))
-    return replace(one.config, out=str(folder), start_from=start)
+def _awaited(one: Trial, others: Sequence[Trial], runs: str | Path) -> bool:
+    """Whether others wait for the weights of this trial: it is trained then, even where its result is there."""
+    return any(other.after == one and waits(other, runs) for other in others)
 
 
 def _measure(one: Trial, out: Path, runs: Path, end: float | None, owned: Callable[[], bool]) -> Path:
-    config, folder = _settings(one, runs), run_folder(runs, one)
+    config, folder = run_settings(one, runs), run_folder(runs, one)
     clouds = load_test_set(config, one.test_shapes)  # a test set that is not there is found out about before training
     with _stopped_at(end):
         run = fit(config, resume=True, owned=owned)
+    if read_result(out, one) is not None:
+        return folder  # only its weights were wanted: what was published stays
     found: dict[str, Any] = {}
     if one.test_options:
         found["upright_as_trained"] = evaluate(run.model, clouds, "NR").accuracy

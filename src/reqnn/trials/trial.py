@@ -46,11 +46,6 @@ class Trial:
         return replace(self.config, options={**self.config.options, **self.test_options})
 
 
-def begun_alike(trial: Trial, before: TrainConfig) -> TrainConfig:
-    """The settings of a run without the folder of what it began with, where the trial says whose weights these are."""
-    return before if trial.after is None else replace(before, start_from=trial.config.start_from)
-
-
 def differing(config: TrainConfig, other: TrainConfig) -> dict[str, tuple[Any, Any]]:
     """The settings that decide the weights and differ, options one by one: name → (of the first, of the second)."""
     found: dict[str, tuple[Any, Any]] = {}

@@ -60,9 +60,14 @@ class FullEdgeConv(FactorisedEdgeConv):
             follow_moments(norm, mean, variance, idx.numel())
         return real, unit_size(x, vectors.movedim(2, 0), 2, "pool").movedim(0, 2)
 
-    def serves(self, x: Q, norm: Any) -> bool:
-        """Whether the loops can run on these features, now; statistics that processes share are left to the generic rules."""
-        return x.context.plan is None and loops_run_on(x.components) and type(norm) is nn.BatchNorm2d
+    def serves(self, x: Q, convolution: Any, norm: Any) -> bool:
+        """Whether the loops can run: a convolution that has the maps of this set, statistics of this process."""
+        return (
+            hasattr(convolution, "full_maps_0")
+            and x.context.plan is None
+            and loops_run_on(x.components)
+            and type(norm) is nn.BatchNorm2d
+        )
 
 
 def _ends(rows: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from torch import nn
+
 from reqnn.nn.loops import loops_run_on
 from reqnn.nn.vector_edges import EdgeLengths, MeanOverEdges
 from reqnn.points import knn
@@ -42,9 +44,10 @@ class VectorEdgeConv(FactorisedEdgeConv):
         out.channel_axis = 1
         return out
 
-    def serves(self, x: Q, norm: Any) -> bool:
-        """Whether the loops can run on these features, now; statistics that processes share are left to the generic rules."""
-        ready = x.context.plan is None and x.components.shape[0] == 3 and loops_run_on(x.components)
+    def serves(self, x: Q, convolution: Any, norm: Any) -> bool:
+        """Whether the loops can run: vectors only, a bias-free convolution, statistics of this process."""
+        ready = convolution.bias is None and type(convolution) is nn.Conv2d
+        ready = ready and x.context.plan is None and x.components.shape[0] == 3 and loops_run_on(x.components)
         return ready and isinstance(norm, NormBatchNorm) and type(norm.norms) is NormStatistics
 
 
