@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import shutil
 from dataclasses import replace
 
 import pytest
@@ -183,3 +184,16 @@ def test_nor_one_of_other_clouds_or_none(run_folder, test_digits, tmp_path, resu
     result.write_text("{}")
     with pytest.raises(InputError, match="is no result of these weights that can be read"):
         export_weights(run_folder, "some", tmp_path, clouds=test_digits, copies=2, tested=result)
+
+
+def test_the_card_tells_what_a_run_began_with(run_folder, test_digits, tmp_path):
+    run = shutil.copytree(run_folder, tmp_path / "run")
+    before = {**load_run(run).config.without_folders(), "epochs": 17}
+    (run / "start.json").write_text(json.dumps({"weights": "abc", "config": before}))
+    path = export_weights(run, "some", tmp_path, clouds=test_digits, copies=1)
+    text = path.with_suffix(".md").read_text()
+    assert "It began with weights of an earlier training (checksum `abc`): points 48, epochs 17" in text
+    assert (
+        "earlier training"
+        not in export_weights(run_folder, "x", tmp_path, clouds=test_digits, copies=1).with_suffix(".md").read_text()
+    )

@@ -32,8 +32,6 @@ def card_markdown(card: dict[str, Any]) -> str:
     """The card of weights that ship."""
     test, training, config = card["test"], card["training"], card["config"]
     kind = f"REQNN of {card['network']} by the rules `{config['rules']}`" if card["equivariant"] else card["network"]
-    named = (*_SETTINGS, "start_from") if config.get("start_from") else _SETTINGS
-    settings = ", ".join(f"{name} {config[name]}" for name in named)
     lines = [
         f"# {card['name']}",
         "",
@@ -60,13 +58,22 @@ def card_markdown(card: dict[str, Any]) -> str:
         f"- {_percent(test['consistency'])} of the shapes keep their answer in all {test['copies']} orientations; the largest "
         f"change of a logit is {test['logit_change']:.1e}, beside a spread of {test['logit_spread']:.1f} between shapes.",
         f"- {_audit(card['audit'])}",
-        f"- Training: {_training(training)}{settings}. {_selection(training)}",
+        f"- Training: {_training(training)}{_settings(config)}. {_selection(training)}",
         f"- File: {card['bytes'] / 1e6:.1f} MB, weights stored as {card['storage']}, SHA-256 `{card['sha256']}`.",
     ]
+    if card.get("began_with"):
+        before = card["began_with"]
+        lines.append(
+            f"- It began with weights of an earlier training (checksum `{before['weights']}`): {_settings(before['config'])}."
+        )
     lines += [f"- {_changed(one)}" for one in card["changed"][:10]]
     lines += [f"- {TERMS[card['data']]}"] if card["data"] in TERMS else []
     lines += ["", f"Classes: {', '.join(card['classes'])}.", ""]
     return "\n".join(lines)
+
+
+def _settings(config: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {config[name]}" for name in _SETTINGS)
 
 
 def _rotations(protocol: str) -> str:

@@ -145,6 +145,7 @@ def _card(
         "ambiguity": found.get("ambiguity"),
         "audit": _audit(stored, clouds),
         "training": {key: about[key] for key in shown},
+        "began_with": about.get("began_with"),
         "config": about["config"],
         "storage": "float16" if half else "float32",
         "bytes": path.stat().st_size,
