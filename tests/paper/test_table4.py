@@ -141,7 +141,7 @@ def test_longer_runs_are_told_beside(tmp_path):
     assert table.settings == {"budget": "reduced"}
     notes = " ".join(table.notes)
     assert (
-        "Longer: DGCNN on ModelNet40: REQNN, budget longer (256 of 1024 points, 0.25 of the width, the mean over 8 such "
+        "Longer: DGCNN on ModelNet40: REQNN, budget longer (256 of 1024 points, 0.25 of the width, the mean over 5 such "
         "samples, 44 epochs, 2.0 hours more than at the budget long): 80.00 upright (77.11 by one sample), 78.01 rotated, "
         in notes
     )
