@@ -28,6 +28,8 @@ def written(out, one, budget=TINY, **given):
         "config": trial_of(one, budget).tested.to_dict(),
         "test": {"shapes": 100, "copies": budget.copies, "seed": 0, "limit": budget.test_shapes},
     }
+    if budget.after is not None:
+        values["began_with"] = {"weights": "", "config": trial_of(one, budget.after).config.without_folders()}
     if one.training == "reqnn":
         ties = {"neighbours": 4, "shapes": 100, "neighbourhoods": 3200, "tied": 31, "ambiguous": 2}
         values |= {"changed": [], "ambiguity": ties}

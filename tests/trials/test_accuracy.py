@@ -56,7 +56,7 @@ def test_an_invariant_network_keeps_what_it_reaches_and_another_does_not(clouds)
 def test_facts_name_no_folder_of_this_machine():
     facts = accuracy.run_facts(run(True, seed=3))
     assert (facts["seed"], facts["best_epoch"], facts["validation_accuracy"], facts["parameters"]) == (3, 2, 0.5, 2)
-    assert facts["config"]["root"] is facts["config"]["out"] is None
+    assert not {"root", "out"} & facts["config"].keys()
     assert "here" not in json.dumps(facts)
     assert facts["tested_with"]["versions"].keys() >= {"reqnn", "torch"}
 
