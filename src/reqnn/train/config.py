@@ -229,6 +229,6 @@ def resumed(before: TrainConfig, now: TrainConfig) -> TrainConfig:
     merged = replace(before, **free)
     for item in fields(TrainConfig):
         old, new = getattr(merged, item.name), getattr(now, item.name)
-        if json.dumps(old) != json.dumps(new) and not (item.name == "threads" and new == 0):
+        if json.dumps(old, sort_keys=True) != json.dumps(new, sort_keys=True) and not (item.name == "threads" and new == 0):
             raise InputError(f"{item.name} is {new!r}, but the run that is to go on has {old!r}; start a new run for that")
     return merged
