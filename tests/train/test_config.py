@@ -70,6 +70,8 @@ def test_what_decides_the_weights_cannot_change_on_the_way() -> None:
     before = TrainConfig(threads=2)
     assert resumed(before, TrainConfig(workers=3, checkpoint_steps=5)).workers == 3
     assert resumed(before, TrainConfig()).threads == 2  # 0 asks for nothing
+    options = [{"k": 5, "width": 0.5}, {"width": 0.5, "k": 5}]  # in any order
+    assert resumed(*(TrainConfig(options=some) for some in options)).options == options[0]
     for name, value in (("lr", 0.05), ("epochs", 7), ("threads", 1), ("seed", 1), ("options", {"k": 5})):
         with pytest.raises(InputError, match=rf"^{name} is"):
             resumed(before, TrainConfig(**{"threads": 2, name: value}))
