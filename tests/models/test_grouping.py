@@ -3,7 +3,9 @@
 import pytest
 import torch
 
+from reqnn.data.rotation import random_rotations, turn
 from reqnn.models import grouping
+from reqnn.points import farthest_point_sample as invariant_sample
 
 
 @pytest.fixture
@@ -42,27 +44,36 @@ def test_farthest_point_sample_takes_every_point_once(xyz):
 
 
 def test_voting_samples(xyz):
-    """Each is a sample of the cloud without every third point; no point is left out twice."""
-    order = grouping.farthest_point_sample(xyz, 24)
-    samples = grouping.voting_samples(xyz, 8, 3)
-    assert len(samples) == 3
-    for left_out, sample in enumerate(samples):
-        kept = [place for place in range(24) if place % 3 != left_out]
+    """The sample of the whole cloud, then of the cloud without the first point of that sample, without the second, …."""
+    first = grouping.farthest_point_sample(xyz, 8)
+    samples = grouping.voting_samples(xyz, 8, 4)
+    assert len(samples) == 4
+    assert torch.equal(samples[0], grouping.index_points(xyz, first))
+    for vote, sample in enumerate(samples[1:]):
         for b in range(2):
-            rest = xyz[b, order[b, kept]]
+            rest = xyz[b, [i for i in range(24) if i != first[b, vote]]]
             wanted = rest[grouping.farthest_point_sample(rest[None], 8)[0]]
             assert torch.equal(sample[b], wanted)
-    assert not torch.equal(samples[0], samples[1])
-    left_out = [set(range(24)) - set(kept) for kept in grouping.kept_places(24, 8, 3)]
-    assert sorted(place for places in left_out for place in places) == list(range(24))
+    for b in range(2):
+        assert len({frozenset(map(tuple, sample[b].tolist())) for sample in samples}) == 4
 
 
-def test_votes_need_enough_points(xyz):
-    farthest = grouping.index_points(xyz, grouping.farthest_point_sample(xyz, 17))
-    for votes in (1, 3):  # two thirds of 24 points are too few
-        (sample,) = grouping.voting_samples(xyz, 17, votes)
+def test_votes_need_a_point_to_spare(xyz):
+    farthest = grouping.index_points(xyz, grouping.farthest_point_sample(xyz, 24))
+    for votes in (1, 3):
+        (sample,) = grouping.voting_samples(xyz, 24, votes)
         assert torch.equal(sample, farthest)
-    assert len(grouping.voting_samples(xyz, 16, 3)) == 3
+    assert len(grouping.voting_samples(xyz, 23, 3)) == 3
+    assert len(grouping.voting_samples(xyz, 2, 9)) == 3  # a sample has only two points to leave out
+
+
+def test_rounding_does_not_decide_which_points_vote():
+    """Flat clouds turned in float32: what the votes leave out is what it was, though the order of all points is not."""
+    points = torch.rand(64, 1024, 3, generator=torch.Generator().manual_seed(0)) * torch.tensor([1.0, 1.0, 0.0])
+    turned = turn(points, random_rotations(64, "AR", torch.Generator().manual_seed(1)))
+    whole, again = (invariant_sample(cloud, 1024) for cloud in (points, turned))
+    assert torch.equal(whole[:, :4], again[:, :4])
+    assert (whole != again).any(1).sum() > 3  # the negative control: an order of all points has near ties
 
 
 def test_query_ball_point_keeps_storage_order_and_pads_with_the_first(xyz):

@@ -43,7 +43,7 @@ def test_names_in_budgets_exist(budget):
     assert all(any(key == cell or key.startswith(f"{cell}/") for key in keys) for cell in budget.cells)
 
 
-@pytest.mark.parametrize("name", ["quick", "reduced", "long", "longer"])
+@pytest.mark.parametrize("name", ["quick", "reduced", "long", "longer", "longest"])
 def test_networks_of_small_budgets_can_be_built(name):
     for network in NETWORKS:
         build_network(config_of(Experiment("modelnet40", network, "reqnn"), get_budget(name)), 40)
@@ -77,14 +77,15 @@ def test_what_was_reduced_is_said():
     assert "Tested on 200 test shapes only." in reductions(BUDGETS["quick"], experiments())
 
 
-def test_a_budget_that_goes_on_says_from_where():
-    longer = BUDGETS["longer"]
-    assert trial_of(ONE, longer).after == trial_of(ONE, BUDGETS["long"])
-    assert any("end of the budget long" in note for note in reductions(longer, experiments()))
+@pytest.mark.parametrize(("name", "first"), [("longer", "long"), ("longest", "longer")])
+def test_a_budget_that_goes_on_says_from_where(name, first):
+    goes_on = BUDGETS[name]
+    assert trial_of(ONE, goes_on).after == trial_of(ONE, BUDGETS[first])
+    assert any(f"end of the budget {first}" in note for note in reductions(goes_on, experiments()))
     build = ("model", "options", "rules", "rule_options", "data")
     for one in experiments():  # weights fit only where the networks are built alike
-        before, then = config_of(one, BUDGETS["long"]), config_of(one, longer)
-        assert all(getattr(before, name) == getattr(then, name) for name in build)
+        before, then = config_of(one, BUDGETS[first]), config_of(one, goes_on)
+        assert all(getattr(before, field) == getattr(then, field) for field in build)
 
 
 def test_differences_leave_out_what_decides_nothing():
@@ -95,5 +96,5 @@ def test_differences_leave_out_what_decides_nothing():
 
 
 def test_an_unknown_budget_lists_those_there_are():
-    with pytest.raises(InputError, match="there are quick, reduced, long, longer, full"):
+    with pytest.raises(InputError, match="there are quick, reduced, long, longer, longest, full"):
         get_budget("huge")

@@ -62,7 +62,9 @@ def test_counts_are_of_the_samples_that_the_network_takes():
     (single,), several = (searched_points(points, replace(DGCNN, options=options)) for options in (one, votes))
     assert single.shape == (1, 18, 3)
     assert [sample.shape for sample in several] == [(1, 18, 3)] * 2
-    assert not set(map(tuple, several[0][0].tolist())) & set(map(tuple, several[1][0].tolist()))
+    first, second = (set(map(tuple, sample[0].tolist())) for sample in several)
+    assert first == set(map(tuple, single[0].tolist()))
+    assert first != second
     found = count_ambiguity(points, replace(DGCNN, options=votes))
     assert (found["shapes"], found["neighbourhoods"]) == (1, 36)
     assert found["tied"] == sum(int(neighbourhood_ties(sample, 3)[0]) for sample in several) > 0

@@ -49,26 +49,30 @@ def farthest_point_sample(xyz: torch.Tensor, npoint: int) -> torch.Tensor:
 
 
 def voting_samples(xyz: torch.Tensor, npoint: int, votes: int) -> list[torch.Tensor]:
-    """`votes` different samples of a cloud, each of points far apart: for each, another 1/votes of the cloud is left out.
+    """`votes` different samples of a cloud, each of points far apart: of all points, then without the first of them, the second, ….
 
-    What is left out is spread over the cloud: every votes-th point in the order of farthest point sampling. A cloud that is too
-    small for it gives one sample of all its points.
+    One point less at the start leads to other points all the way. What is left out is decided by few steps of the search, those
+    with the largest distances, so that rounding hardly ever decides. A cloud that has no point to spare gives one sample.
 
     Shapes: xyz (B, N, 3), N ≥ npoint → one or `votes` times (B, npoint, 3).
     """
-    parts = kept_places(xyz.shape[1], npoint, votes)
-    if len(parts) == 1:
-        return [index_points(xyz, farthest_point_sample(xyz, npoint))]
-    order = farthest_point_sample(xyz, xyz.shape[1])
-    rest = [index_points(xyz, order[:, kept]) for kept in parts]
-    return [index_points(some, farthest_point_sample(some, npoint)) for some in rest]
+    first = farthest_point_sample(xyz, npoint)
+    samples = [index_points(xyz, first)]
+    for vote in range(1, possible_votes(xyz.shape[1], npoint, votes)):
+        rest = index_points(xyz, all_but(first[:, vote - 1], xyz.shape[1]))
+        samples.append(index_points(rest, farthest_point_sample(rest, npoint)))
+    return samples
 
 
-def kept_places(size: int, npoint: int, votes: int) -> list[list[int]]:
-    """For each vote the places, in the order of farthest point sampling, that are kept: all, where too few would be."""
-    if size * (votes - 1) // votes < npoint:
-        votes = 1
-    return [[place for place in range(size) if votes == 1 or place % votes != left_out] for left_out in range(votes)]
+def possible_votes(size: int, npoint: int, votes: int) -> int:
+    """How many samples of `npoint` points a cloud of `size` points is asked for: one, where it has no point to spare."""
+    return min(votes, npoint + 1) if size > npoint else 1
+
+
+def all_but(left_out: torch.Tensor, size: int) -> torch.Tensor:
+    """The indices of `size` points without one: (B,) → (B, size − 1)."""
+    places = torch.arange(size - 1, device=left_out.device)
+    return places + (places >= left_out[:, None])
 
 
 def query_ball_point(radius: float, nsample: int, xyz: torch.Tensor, new_xyz: torch.Tensor) -> torch.Tensor:

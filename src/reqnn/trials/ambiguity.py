@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from reqnn.data.rotated_test_set import RotatedTestSet
 from reqnn.data.rotation import turn
-from reqnn.models.grouping import kept_places
+from reqnn.models.grouping import all_but, possible_votes
 from reqnn.points import count_ties, farthest_point_sample, frame_ambiguity
 from reqnn.points.knn import nearest
 from reqnn.points.ties import tie_tolerance
@@ -45,13 +45,14 @@ def searched_points(points: Tensor, config: TrainConfig) -> list[Tensor]:
     count, votes, size = config.options.get("sample"), config.options.get("votes", 1), points.shape[1]
     if count is None:
         return [points]
-    parts = kept_places(size, count, votes)
-    ordered = points if len(parts) == 1 else _farthest(points, size)
-    return [_farthest(ordered[:, kept], count) for kept in parts]
+    first = farthest_point_sample(points, count)
+    others = [all_but(first[:, vote], size) for vote in range(possible_votes(size, count, votes) - 1)]
+    rest = [_take(points, kept) for kept in others]
+    return [_take(points, first), *(_take(some, farthest_point_sample(some, count)) for some in rest)]
 
 
-def _farthest(points: Tensor, count: int) -> Tensor:
-    return points.take_along_dim(farthest_point_sample(points, count)[..., None], 1)
+def _take(points: Tensor, index: Tensor) -> Tensor:
+    return points.take_along_dim(index[..., None], 1)
 
 
 def ties_of(points: Tensor, config: TrainConfig) -> tuple[Tensor, Tensor, int]:
