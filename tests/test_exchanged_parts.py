@@ -141,6 +141,24 @@ def test_a_head_of_several_layers_is_exchanged_by_assignment(points, bias):
         torch.testing.assert_close(net(points), wanted)
 
 
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_layer_inside_a_head_is_exchanged(points, inside):
+    """By way of the revised model or of the network inside: Quaternion2Real stays where it was."""
+    net = reqnn.revise(Sequence(), points).eval()
+    squares = net.features(points).squared_norm()
+    (net.model if inside else net).head[0] = nn.Linear(6, 8)
+    torch.testing.assert_close(net.features(points).squared_norm(), squares)
+    torch.testing.assert_close(net(points), net.head(squares))
+    net.model.head = nn.Linear(6, 5)
+    torch.testing.assert_close(net(points), net.head(squares))
+    copied = copy.deepcopy(net)
+    copied.head = nn.Linear(6, 3)
+    torch.testing.assert_close(copied(points), copied.head(squares))
+    net.model.head = None  # nothing there to stand before
+    with pytest.raises(TypeError):
+        net(points)
+
+
 class Named(nn.Module):
     """A network with the names that a revised model has for itself."""
 

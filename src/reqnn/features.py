@@ -78,6 +78,7 @@ def find_place(model: nn.Module, at: str | None) -> Place:
 
 def take_features(net: RevisedModel, at: str | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     """What `RevisedModel.features` returns."""
+    net.keep_real_places()
     place, found = find_place(net.model, at), []
     if place.before:
         place = replace(place, call=1)  # a network that answers by several passes over its layers: the first stands for all
@@ -96,6 +97,7 @@ def put_features(net: RevisedModel, features: Tensor, at: str | None, args: tupl
     """What `RevisedModel.put_features` returns."""
     from reqnn.module import to_outputs
 
+    net.keep_real_places()
     place = find_place(net.model, at)
     with _visited(place, lambda value: _in_place_of(value, features, place)) as calls:
         output = net.run(net.context(), args, kwargs)

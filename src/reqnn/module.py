@@ -79,7 +79,7 @@ def _cloud(x: Tensor, axis: int) -> Tensor:
     return xyz.reshape(xyz.shape[0], -1, 3) if xyz.dim() > 2 else xyz.unsqueeze(0)
 
 
-_OWN = frozenset({"model", "inputs", "rules", "strict", "auto_real", "report"})
+_OWN = frozenset({"model", "inputs", "rules", "strict", "auto_real", "real_before", "report"})
 """What belongs to the revised model itself, also where the network inside has attributes of these names."""
 
 
@@ -99,6 +99,7 @@ class RevisedModel(nn.Module):
         super().__init__()
         self.model = model
         self.inputs, self.rules, self.strict, self.auto_real = inputs, rules, strict, auto_real
+        self.real_before: tuple[str, ...] = ()
         self.train(model.training)
 
     def context(self, plan: Plan | None = None) -> Context:
@@ -117,6 +118,7 @@ class RevisedModel(nn.Module):
 
     def run(self, context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The forward pass with quaternion outputs left as they are."""
+        self.keep_real_places()
         names = list(inspect.signature(self.model.forward).parameters) if kwargs else []
         places = {names.index(name): name for name in kwargs if name in names}
         given = dict(enumerate(args)) | {place: kwargs[name] for place, name in places.items()}
@@ -159,6 +161,22 @@ class RevisedModel(nn.Module):
 
         return put_features(self, features, at, inputs, kwargs)
 
+    def remember_real_places(self) -> None:
+        """Note before which submodules features become real, for `keep_real_places`."""
+        self.real_before = tuple(name for name, module in self.model.named_modules() if becomes_real_before(module))
+
+    def keep_real_places(self) -> None:
+        """Put Quaternion2Real before what took the place of a submodule it stood before: ``net.head[0] = nn.Linear(…)``."""
+        for name in self.real_before:
+            path = [self.model]  # from the whole to the part
+            for child in name.split("."):
+                part = path[-1]._modules.get(child)
+                if part is None:
+                    break
+                path.append(part)
+            if len(path) > 1 and not _begins_real(path[-1]) and not any(map(becomes_real_before, path)):
+                path[-1].register_forward_pre_hook(quaternion_to_real_hook, with_kwargs=True)
+
     def __getattr__(self, name: str) -> Any:
         try:
             return super().__getattr__(name)
@@ -173,10 +191,8 @@ class RevisedModel(nn.Module):
         Where features become real before a submodule, they do so before the one that takes its place.
         """
         if self._belongs_to_model(name):
-            before = getattr(self.model, name)
-            if isinstance(value, nn.Module) and _begins_real(before) and not _begins_real(value):
-                value.register_forward_pre_hook(quaternion_to_real_hook, with_kwargs=True)
             setattr(self.model, name, value)
+            self.keep_real_places()
         else:
             super().__setattr__(name, value)
 

@@ -100,6 +100,7 @@ def revise(
         except HeadWanted:
             auto_real = True
 
+    net.remember_real_places()
     _restore_modes(net, model)
     copied = _initialise(twin, model, init)
     plan.learned.initialise()

@@ -5,6 +5,7 @@ import os
 import shutil
 import threading
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 import torch
@@ -235,7 +236,10 @@ def test_nor_does_one_that_nobody_expected(place, monkeypatch):
 
     monkeypatch.setattr(running, "fit", out_of_memory)
     outcome = run("modelnet40/dgcnn")
-    assert outcome.failed == {KEY: "RuntimeError: out of memory"}
+    assert list(outcome.failed) == [KEY]
+    said, _, file = outcome.failed[KEY].rstrip(")").partition(" (traceback: ")
+    assert said == "RuntimeError: out of memory"
+    assert "in out_of_memory" in Path(file).read_text()
     assert len(outcome.done) == 2
 
 

@@ -9,6 +9,7 @@ import _thread
 import signal
 import threading
 import time
+import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -89,11 +90,24 @@ def run_trials(
                     break
                 raise
             except Exception as error:  # out of memory, a disk that is full: the others may still be run
-                outcome.failed[one.key] = str(error) if isinstance(error, ReqnnError) else f"{type(error).__name__}: {error}"
+                outcome.failed[one.key] = _why(error, folder.with_name(f"{one.stem}.error.txt"))
                 continue
             outcome.done.append(one.key)
             say(f"wrote {path}")
     return outcome
+
+
+def _why(error: Exception, file: Path) -> str:
+    """What went wrong, in a line; where it is no mistake in the input, the traceback goes to a file beside the run."""
+    if isinstance(error, ReqnnError):
+        return str(error)
+    said = f"{type(error).__name__}: {error}"
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+    except OSError:  # the disk that is full
+        return said
+    return f"{said} (traceback: {file})"
 
 
 def _awaited(one: Trial, others: Sequence[Trial], runs: str | Path) -> bool:
