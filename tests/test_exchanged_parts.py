@@ -141,22 +141,49 @@ def test_a_head_of_several_layers_is_exchanged_by_assignment(points, bias):
         torch.testing.assert_close(net(points), wanted)
 
 
+@pytest.mark.parametrize("rules", ["paper", "vector-neurons", "full"])
 @pytest.mark.parametrize("inside", [True, False])
-def test_a_layer_inside_a_head_is_exchanged(points, inside):
-    """By way of the revised model or of the network inside: Quaternion2Real stays where it was."""
-    net = reqnn.revise(Sequence(), points).eval()
-    squares = net.features(points).squared_norm()
-    (net.model if inside else net).head[0] = nn.Linear(6, 8)
-    torch.testing.assert_close(net.features(points).squared_norm(), squares)
-    torch.testing.assert_close(net(points), net.head(squares))
-    net.model.head = nn.Linear(6, 5)
-    torch.testing.assert_close(net(points), net.head(squares))
+def test_a_layer_inside_a_head_is_exchanged(points, inside, rules):
+    """By way of the revised model or of the network inside: Quaternion2Real stays where it was, with what it has learned."""
+    net = reqnn.revise(Sequence(), points, rules=rules).eval()
+    real, learned = [], set(net.report.learned)
+    watched = net.head[0]
+    watched.register_forward_hook(lambda _, args, out: real.append(args[0]))
+    net(points)
+    (net.model if inside else net).head[0] = nn.Linear(watched.in_features, 8)
+    assert {f"model.{name}" for name in learned} <= {name for name, _ in net.named_parameters()}  # as an optimizer asks
+    torch.testing.assert_close(net(points), net.head(real[0]))
+    net.model.head = nn.Linear(watched.in_features, 5)
+    torch.testing.assert_close(net(points), net.head(real[0]))
     copied = copy.deepcopy(net)
-    copied.head = nn.Linear(6, 3)
-    torch.testing.assert_close(copied(points), copied.head(squares))
+    copied.head = nn.Linear(watched.in_features, 3)
+    torch.testing.assert_close(copied(points), copied.head(real[0]))
     net.model.head = None  # nothing there to stand before
     with pytest.raises(TypeError):
         net(points)
+
+
+class Encoder(nn.Module):
+    """Features become real in the midst of it."""
+
+    def __init__(self, last):
+        super().__init__()
+        self.embed, self.fc = nn.Linear(3, 6), last
+
+    def forward(self, x):
+        x = self.embed(x).max(dim=1)[0]
+        return x if self.fc is None else self.fc(x)
+
+
+def test_nothing_else_takes_the_place_of_a_layer_that_is_gone(points):
+    net = reqnn.revise(nn.Sequential(Encoder(nn.Linear(6, 8)), nn.Linear(8, 4)), points).eval()
+    assert list(net.real_before) == ["0.fc"]
+    net.model[0].fc = None
+    with pytest.raises(ReqnnError):
+        net(points)
+    net.model[0].fc = nn.Linear(6, 8)
+    assert net.features(points).shape == (len(points), 6)
+    assert net(points).shape == (len(points), 4)
 
 
 class Named(nn.Module):

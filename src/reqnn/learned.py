@@ -33,6 +33,9 @@ Initialise = Callable[[Tensor], Any]
 REPLACED = "_replaced"
 """An attribute of modules outside of the network that one of its modules runs."""
 
+_LEARNED = "learned_parameters"
+"""An attribute of modules: the names of the parameters that rules have asked for."""
+
 _BARE = ("torch.nn.modules.activation", "torch.nn.modules.pooling")
 
 
@@ -115,6 +118,7 @@ class LearnedParameters:
             held = nn.Parameter(like.new_empty(shape))
             initialise(held)
             owner.register_parameter(key, held)
+            owner.__dict__.setdefault(_LEARNED, {})[key] = None
             self._made[name] = Learned(owner, key, initialise)
         self.used.add(name)
         return held
@@ -124,6 +128,7 @@ class LearnedParameters:
         for name in [name for name in self._made if name not in used]:
             learned = self._made.pop(name)
             learned.owner._parameters.pop(learned.key, None)
+            learned.owner.__dict__[_LEARNED].pop(learned.key, None)
 
     def initialise(self) -> None:
         """Give every parameter the values that it begins with."""
@@ -167,6 +172,17 @@ def owner_of_call() -> nn.Module | None:
                 return module
             bare = bare if bare is not None else module
     return bare
+
+
+def hand_over(before: nn.Module, now: nn.Module) -> None:
+    """Give a module what rules have learned for the one whose place it takes."""
+    names = list(before.__dict__.get(_LEARNED, ()))
+    for name in names:
+        now.register_parameter(name, before.get_parameter(name))
+    if names:
+        now.__dict__[_LEARNED] = dict.fromkeys(names)
+        now.__dict__["learned_constants"] = dict(before.__dict__.get("learned_constants", {}))
+        now.register_forward_pre_hook(count_calls_hook, prepend=True, with_kwargs=True)
 
 
 def identity(module: nn.Module) -> int:

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from reqnn.context import Context, RemovedBias, RemovedTransform, ScalarTensor, companion
 from reqnn.errors import InputError
+from reqnn.learned import hand_over
 from reqnn.nn.quaternion_to_real import becomes_real_before, quaternion_to_real_hook
 from reqnn.rules.registry import RuleSet
 from reqnn.tensor import QuaternionTensor, from_real
@@ -99,7 +100,7 @@ class RevisedModel(nn.Module):
         super().__init__()
         self.model = model
         self.inputs, self.rules, self.strict, self.auto_real = inputs, rules, strict, auto_real
-        self.real_before: tuple[str, ...] = ()
+        self.real_before: dict[str, tuple[int, nn.Module]] = {}
         self.train(model.training)
 
     def context(self, plan: Plan | None = None) -> Context:
@@ -154,7 +155,7 @@ class RevisedModel(nn.Module):
         Args:
             features: of the kind and shape that `features` gives for these inputs.
             inputs: as the network takes them.
-            at: as in `features`.
+            at: as in `features`; where a pass comes by more than once the call has to be named, "conv5#1".
             kwargs: further arguments of the network.
         """
         from reqnn.features import put_features
@@ -163,19 +164,30 @@ class RevisedModel(nn.Module):
 
     def remember_real_places(self) -> None:
         """Note before which submodules features become real, for `keep_real_places`."""
-        self.real_before = tuple(name for name, module in self.model.named_modules() if becomes_real_before(module))
+        self.real_before = {}
+        for name, module in self.model.named_modules():
+            if becomes_real_before(module) and name:
+                path = _path(self.model, name)
+                outermost = next(depth for depth, part in enumerate(path) if depth and _begins_real(part))
+                self.real_before[name] = (outermost, module)
 
     def keep_real_places(self) -> None:
-        """Put Quaternion2Real before what took the place of a submodule it stood before: ``net.head[0] = nn.Linear(…)``."""
-        for name in self.real_before:
-            path = [self.model]  # from the whole to the part
-            for child in name.split("."):
-                part = path[-1]._modules.get(child)
-                if part is None:
-                    break
-                path.append(part)
-            if len(path) > 1 and not _begins_real(path[-1]) and not any(map(becomes_real_before, path)):
-                path[-1].register_forward_pre_hook(quaternion_to_real_hook, with_kwargs=True)
+        """Put Quaternion2Real before what took the place of a submodule it stood before: ``net.head[0] = nn.Linear(…)``.
+
+        What the rule set has learned for it goes along. Where nothing took its place, nothing is done.
+        """
+        for name, (outermost, before) in self.real_before.items():
+            path = _path(self.model, name)
+            now = path[-1]
+            if len(path) > outermost and not _begins_real(now) and not any(map(becomes_real_before, path)):
+                hand_over(before, now)
+                now.register_forward_pre_hook(quaternion_to_real_hook, with_kwargs=True)
+                self.real_before[name] = (outermost, now)
+
+    def named_modules(self, *args: Any, **kwargs: Any) -> Any:
+        """As of any module; a layer that was just exchanged holds what was learned for its place, so that optimizers see it."""
+        self.keep_real_places()
+        return super().named_modules(*args, **kwargs)
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -210,9 +222,20 @@ class RevisedModel(nn.Module):
         return not any(name in some for some in held) and hasattr(own["_modules"]["model"], name)
 
 
-def _begins_real(module: Any) -> bool:
-    """Whether Quaternion2Real stands before a submodule, or before the first of a sequence."""
-    first = module[0] if isinstance(module, nn.Sequential) and len(module) else None
+def _path(model: nn.Module, name: str) -> list[nn.Module]:
+    """From the model to the submodule of that name, as far as it is there."""
+    path = [model]
+    for child in name.split("."):
+        part = path[-1]._modules.get(child)
+        if part is None:
+            break
+        path.append(part)
+    return path
+
+
+def _begins_real(module: nn.Module) -> bool:
+    """Whether Quaternion2Real stands before a submodule, or before the first within it."""
+    first = next(module.children(), None)
     return becomes_real_before(module) or (first is not None and _begins_real(first))
 
 

@@ -42,12 +42,16 @@ def revise(
 
         net(points @ R.T) == net(points)      for every rotation R and every order of the points
 
+    (Outputs that are coordinates turn instead; outputs at points follow the order of the points.)
+
     Args:
         model: any `nn.Module`; it is left untouched.
         points: an example input as the model takes it (a tuple, where it takes several); an axis of size 3·V holds V
             vectors (xyz, normals, …).
         to_real: the submodule (or several) before which Quaternion2Real stands; None: the first Linear on (B, C) features, or
-            the last layer where there is none; False: nowhere, all outputs are vectors.
+            the last layer where there is none; but nowhere, where all outputs look like coordinates (as many axes as the
+            input, 3 on the same one): then they are vectors that turn. Name a layer where they are three classes. False:
+            nowhere, all outputs are vectors.
         coordinates: submodules that take raw coordinates; they get PCA-frame coordinates.
         remove: submodules to drop, such as spatial transformers; what they return acts as the identity.
         replace: function name → permutation-invariant function, for functions in the model's own Python modules. Well-known

@@ -133,6 +133,16 @@ def test_the_budgets_that_ship_have_captions(tmp_path):
         assert table4(tmp_path, name).notes[0].startswith(f"Budget {name}: ")
 
 
+def test_a_longer_run_with_other_settings_is_no_reason_not_to_show_the_table(tmp_path):
+    reduced, longest = BUDGETS["reduced"], BUDGETS["longest"]
+    for cell in experiments()[:2]:
+        written(tmp_path, cell, reduced)
+    written(tmp_path, experiments()[0], replace(longest, settings={**longest.settings, "lr": 1.0}))
+    notes = " ".join(table4(tmp_path).notes)
+    assert "Not shown: " in notes
+    assert "lr 1.0, now 0.002" in notes
+
+
 def test_longer_runs_are_told_beside(tmp_path):
     reduced, longest = BUDGETS["reduced"], BUDGETS["longest"]
     one = Experiment("modelnet40", "dgcnn", "reqnn")

@@ -23,7 +23,7 @@ class Alignment:
 
     Attributes:
         rotation: a rotation matrix.
-        translation: from centroid to centroid.
+        translation: what is added after the rotation; it brings the turned centre of the source onto that of the target.
         confidence: between 0 and 1: how clearly this rotation fits better than any that is 20° or more from it. Near 0 where
             the object looks the same after another rotation. For batches a tensor (B,).
         ambiguous: whether the confidence is below 0.75; for batches a tensor (B,).

@@ -49,7 +49,7 @@ def audit(
         net: any `nn.Module`. Quaternion features must turn, real ones of a revised network must not change; in other
             networks real features may do either (turn on an axis of size 3).
         points: the inputs as the network takes them, a tuple where it takes several; (B, N, 3), (B, 3, N) or (N, 3).
-        rotations: how many random rotations; in training mode at most 8.
+        rotations: how many random rotations; in training mode at most 8 of these, of the cube's and of the orders.
         seed: of rotations and orders, and of whatever the network itself draws.
         dtype: in which the copy runs.
         vector_axis: which axis holds the vectors; a revised network knows its own.

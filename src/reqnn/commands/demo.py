@@ -44,10 +44,10 @@ AUDITED, ROTATIONS, PERMUTATIONS = 4, 4, 4
 
 @dataclass(kw_only=True)
 class Demo(Command):
-    """Train a network, and the same network revised, and turn the objects: what each still recognises; about five minutes.
+    """Train a network, the same with vertical rotations, and its revision, and turn the objects: what does each recognise?
 
-    The data are scikit-learn's handwritten digits, raised to clouds in space: no download, no GPU. Runs that are in the folder
-    already are taken up where they are; delete it to start anew.
+    About five minutes. The data are scikit-learn's handwritten digits, raised to clouds in space: no download, no GPU. Runs
+    that are in the folder already are taken up where they are; delete it to start anew.
 
     Examples:
         reqnn demo --out demo

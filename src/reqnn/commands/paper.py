@@ -55,7 +55,7 @@ class Paper(Command):
         Literal["quick", "reduced", "long", "longer", "longest", "full"] | None,
         tyro.conf.arg(metavar="{quick,reduced,long,longer,longest,full}", help_behavior_hint=""),
     ] = None
-    """table4: train what is missing at this cost. Without it, and for table 5: the budget with the most results is shown."""
+    """table4: train what is missing at this cost, and show it; table5, all: show it. Default: the one with most results."""
 
     only: Annotated[tuple[str, ...], tyro.conf.arg(metavar="CELL [CELL ...]", help_behavior_hint="")] = ()
     """table4: train these cells only, in this order: DATA/NETWORK/TRAINING or its beginning, * for any part."""

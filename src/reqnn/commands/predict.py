@@ -30,9 +30,7 @@ class Predict(Command):
         reqnn predict digit.xyz --weights runs/digits
     """
 
-    files: Annotated[
-        tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="FILE [FILE ...]", help_behavior_hint="")
-    ] = ()
+    files: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[FILE ...]", help_behavior_hint="")] = ()
     """Files, and folders of files."""
 
     weights: Annotated[str, tyro.conf.arg(metavar="NAME|RUN")] = DEFAULT

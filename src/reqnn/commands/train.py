@@ -31,7 +31,7 @@ class Train(Command):
     """
 
     preset: Literal["quick", "paper"] = "quick"
-    """quick: what two cores train in minutes; paper: the published settings, for GPUs."""
+    """quick: for two cores, minutes on small data sets, an hour or two on ModelNet40; paper: as published, for GPUs."""
 
     config: Annotated[TrainConfig, tyro.conf.arg(name="")] = field(default_factory=lambda: presets.preset("quick"))
     """Settings."""

@@ -72,9 +72,9 @@ class DGCNN(nn.Module):
 
     `sample` points of the cloud, each the farthest from those before it, stand for all: the cost falls with their number,
     and they cover the shape as evenly as a dense cloud does, which as many points drawn at random do not. With `votes` = v,
-    eval mode takes the mean of the logits of v such samples, one of the cloud and each other of the cloud without one of its
-    outermost points: v times the cost, for answers that depend less on which points were chosen. Training is the same; a
-    cloud with no point to spare is answered by one sample.
+    eval mode takes the mean of the logits of v such samples, one of the cloud and each other of the cloud without one of the
+    first points of that (in a revised network: the outermost ones): v times the cost, for answers that depend less on which
+    points were chosen. Training is the same; a cloud with no point to spare is answered by one sample.
 
     Shapes: points (B, N, 3) → logits (B, num_classes).
     """

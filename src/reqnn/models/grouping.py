@@ -49,7 +49,7 @@ def farthest_point_sample(xyz: torch.Tensor, npoint: int) -> torch.Tensor:
 
 
 def voting_samples(xyz: torch.Tensor, npoint: int, votes: int) -> list[torch.Tensor]:
-    """`votes` different samples of a cloud, each of points far apart: of all points, then without the first, the second, ….
+    """`votes` samples of a cloud, each of points far apart: of all points, then without the first, the second, ….
 
     One point less at the start leads to other points all the way. What is left out is decided by few steps of the search, those
     with the largest distances, so that rounding hardly ever decides. A cloud that has no point to spare gives one sample.

@@ -22,12 +22,11 @@ def fullest_budget(out: str | Path) -> Budget:
     return BUDGETS[best if counts[best] else "reduced"]
 
 
-def results_of_larger_budgets(out: str | Path, shown: Budget) -> list[tuple[Budget, Experiment, dict[str, Any]]]:
-    """Cells measured at larger budgets than the one that is shown, smallest budget first."""
+def cells_of_larger_budgets(out: str | Path, shown: Budget) -> list[tuple[Budget, Experiment]]:
+    """Cells with a result at larger budgets than the one that is shown, smallest budget first."""
     larger = list(BUDGETS.values())
     larger = larger[larger.index(shown) + 1 :] if shown in larger else []
-    found = ((budget, one, read_result(out, one, budget)) for budget in larger for one in experiments())
-    return [(budget, one, result) for budget, one, result in found if result is not None]
+    return [(budget, one) for budget in larger for one in experiments() if _measured(out, one, budget)]
 
 
 def _measured(out: str | Path, one: Experiment, budget: Budget) -> bool:

@@ -6,10 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from reqnn.errors import InputError
 from reqnn.paper.budgets import Budget, config_of, get_budget, reductions
 from reqnn.paper.experiments import DATA, NETWORKS, TRAINING_SETTINGS, TRAININGS, Experiment, experiments
 from reqnn.paper.printed import TABLE4, TABLE4_CORRECTED
-from reqnn.paper.results import fullest_budget, read_result, results_of_larger_budgets
+from reqnn.paper.results import cells_of_larger_budgets, fullest_budget, read_result
 from reqnn.paper.table import Cell, Table
 from reqnn.trials.trial import differing
 
@@ -118,8 +119,14 @@ def _notes(results: dict[Experiment, dict[str, Any] | None], budget: Budget, out
 def longer_runs(out: str | Path, shown: Budget, data: str | None = None) -> list[str]:
     """What cells came to at larger budgets than the one that a table shows, where they were measured (on one data set)."""
     notes = []
-    for budget, one, result in results_of_larger_budgets(out, shown):
+    for budget, one in cells_of_larger_budgets(out, shown):
         if data in (None, one.data):
+            try:
+                result = read_result(out, one, budget)
+            except InputError as error:  # of another budget than this table's: no reason not to show it
+                notes.append(f"Not shown: {error}")
+                continue
+            assert result is not None
             notes.append(
                 f"Longer: {one.title}, budget {budget.name} ({_size(result['config'])}, {result['epochs']} epochs, "
                 f"{(result['seconds'] or 0) / 3600:.1f} hours{_after(budget)}): "

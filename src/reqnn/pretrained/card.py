@@ -73,7 +73,7 @@ def card_markdown(card: dict[str, Any]) -> str:
 
 
 def _settings(config: dict[str, Any]) -> str:
-    return ", ".join(f"{name} {config[name]}" for name in _SETTINGS)
+    return ", ".join(f"{name} {config[name]}" for name in _SETTINGS if name in config)  # older cards have fewer
 
 
 def _rotations(protocol: str) -> str:

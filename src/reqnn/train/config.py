@@ -50,7 +50,7 @@ class TrainConfig:
     options: JsonObject = field(default_factory=dict)
     """Arguments that the network is built with: '{"width": 0.5, "k": 10}'."""
     factorised: bool = True
-    """Compute the edge convolutions of an ordinary DGCNN sooner, by another order of the same sums."""
+    """Whether the edge convolutions of an ordinary DGCNN are computed sooner, by another order of the same sums."""
     rules: str = "paper"
     """The rule set of the revision."""
     rule_options: JsonObject = field(default_factory=dict)

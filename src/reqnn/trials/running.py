@@ -90,11 +90,16 @@ def run_trials(
                     break
                 raise
             except Exception as error:  # out of memory, a disk that is full: the others may still be run
-                outcome.failed[one.key] = _why(error, folder.with_name(f"{one.stem}.error.txt"))
+                outcome.failed[one.key] = _why(error, _error_file(folder))
                 continue
+            _error_file(folder).unlink(missing_ok=True)
             outcome.done.append(one.key)
             say(f"wrote {path}")
     return outcome
+
+
+def _error_file(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.error.txt")
 
 
 def _why(error: Exception, file: Path) -> str:
@@ -104,7 +109,7 @@ def _why(error: Exception, file: Path) -> str:
     said = f"{type(error).__name__}: {error}"
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_text("".join(traceback.format_exception(error)), encoding="utf-8")
+        file.write_text("".join(traceback.format_exception(error)), encoding="utf-8", errors="backslashreplace")
     except OSError:  # the disk that is full
         return said
     return f"{said} (traceback: {file})"
