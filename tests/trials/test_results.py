@@ -85,6 +85,11 @@ def test_what_a_run_began_with_matters_and_not_where_it_was(tmp_path):
         check_run(tmp_path, further)
     (tmp_path / "start.json").write_text(json.dumps({"config": one.config.without_folders()}))
     check_run(tmp_path, further)
+    started = replace(one.config, start_from="elsewhere").without_folders()
+    (tmp_path / "start.json").write_text(json.dumps({"config": started}))
+    with pytest.raises(InputError, match="start_from of what it begins with 'elsewhere', now None"):
+        check_run(tmp_path, further)
+    check_run(tmp_path, replace(one, after=further))  # which goes on with another's weights itself
     other = replace(one, config=replace(one.config, lr=0.5))
     with pytest.raises(InputError, match=r"lr of what it begins with 0\.003, now 0\.5"):
         check_run(tmp_path, replace(one, after=other))

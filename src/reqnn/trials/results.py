@@ -79,7 +79,10 @@ def _changes(
     if trial.after is not None:
         changed.pop("start_from", None)
         trained = config_from_dict(began_with["config"], "what the run began with") if began_with else TrainConfig()
-        changed |= {f"{name} of what it begins with": two for name, two in differing(trained, trial.after.config).items()}
+        earlier = differing(trained, trial.after.config)
+        if trial.after.after is not None:  # it began with another's weights in its turn
+            earlier.pop("start_from", None)
+        changed |= {f"{name} of what it begins with": two for name, two in earlier.items()}
     return changed
 
 
