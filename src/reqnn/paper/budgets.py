@@ -96,7 +96,7 @@ LONGER = Budget(
 
 LONGEST = Budget(
     name="longest",
-    summary="the networks of the budget longer, trained an hour and a half more likewise; DGCNN tested by votes",
+    summary="the networks of the budget longer, trained two hours more likewise; DGCNN tested by votes",
     settings={**LONGER.settings, "epochs": 32, "seed": 2},
     networks=LONG.networks,
     test_options={"dgcnn": {"votes": 5}},
