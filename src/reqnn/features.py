@@ -57,8 +57,10 @@ class Place:
         return f"the input of {shown}" if self.before else shown
 
 
-def find_place(model: nn.Module, at: str | None) -> Place:
+def find_place(net: RevisedModel, at: str | None) -> Place:
     """The place that ``at`` names: "conv5", "conv5#2" for its second call, None for what Quaternion2Real is given."""
+    net.keep_real_places()
+    model = net.model
     names = dict(model.named_modules(remove_duplicate=False))
     if at is None:
         heads = [name for name, m in model.named_modules() if becomes_real_before(m)]
@@ -78,8 +80,7 @@ def find_place(model: nn.Module, at: str | None) -> Place:
 
 def take_features(net: RevisedModel, at: str | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     """What `RevisedModel.features` returns."""
-    net.keep_real_places()
-    place, found = find_place(net.model, at), []
+    place, found = find_place(net, at), []
     if place.before:
         place = replace(place, call=1)  # a network that answers by several passes over its layers: the first stands for all
 
@@ -97,8 +98,7 @@ def put_features(net: RevisedModel, features: Tensor, at: str | None, args: tupl
     """What `RevisedModel.put_features` returns."""
     from reqnn.module import to_outputs
 
-    net.keep_real_places()
-    place = find_place(net.model, at)
+    place = find_place(net, at)
     with _visited(place, lambda value: _in_place_of(value, features, place)) as calls:
         output = net.run(net.context(), args, kwargs)
     _check_calls(net.model, place, calls[0])

@@ -33,8 +33,8 @@ Initialise = Callable[[Tensor], Any]
 REPLACED = "_replaced"
 """An attribute of modules outside of the network that one of its modules runs."""
 
-_LEARNED = "learned_parameters"
-"""An attribute of modules: the names of the parameters that rules have asked for."""
+_PARAMETERS, _CONSTANTS = "learned_parameters", "learned_constants"
+"""Attributes of modules: the names of the parameters that rules have asked for, and the values that the dry run has found."""
 
 _BARE = ("torch.nn.modules.activation", "torch.nn.modules.pooling")
 
@@ -72,7 +72,7 @@ class LearnedCall:
 
     def constant(self, key: str, find: Callable[[], Any]) -> Any:
         """A plain value that the dry run finds and later passes are given."""
-        held: dict[str, Any] = self.owner.__dict__.setdefault("learned_constants", {})
+        held: dict[str, Any] = self.owner.__dict__.setdefault(_CONSTANTS, {})
         name = f"{self.name}_{key}_{self.index}"
         if self.context.plan is not None:
             held[name] = find()
@@ -118,7 +118,7 @@ class LearnedParameters:
             held = nn.Parameter(like.new_empty(shape))
             initialise(held)
             owner.register_parameter(key, held)
-            owner.__dict__.setdefault(_LEARNED, {})[key] = None
+            owner.__dict__.setdefault(_PARAMETERS, {})[key] = None
             self._made[name] = Learned(owner, key, initialise)
         self.used.add(name)
         return held
@@ -128,7 +128,7 @@ class LearnedParameters:
         for name in [name for name in self._made if name not in used]:
             learned = self._made.pop(name)
             learned.owner._parameters.pop(learned.key, None)
-            learned.owner.__dict__[_LEARNED].pop(learned.key, None)
+            learned.owner.__dict__[_PARAMETERS].pop(learned.key, None)
 
     def initialise(self) -> None:
         """Give every parameter the values that it begins with."""
@@ -176,12 +176,12 @@ def owner_of_call() -> nn.Module | None:
 
 def hand_over(before: nn.Module, now: nn.Module) -> None:
     """Give a module what rules have learned for the one whose place it takes."""
-    names = list(before.__dict__.get(_LEARNED, ()))
+    names = list(before.__dict__.get(_PARAMETERS, ()))
     for name in names:
         now.register_parameter(name, before.get_parameter(name))
     if names:
-        now.__dict__[_LEARNED] = dict.fromkeys(names)
-        now.__dict__["learned_constants"] = dict(before.__dict__.get("learned_constants", {}))
+        now.__dict__[_PARAMETERS] = dict.fromkeys(names)
+        now.__dict__[_CONSTANTS] = dict(before.__dict__.get(_CONSTANTS, {}))
         now.register_forward_pre_hook(count_calls_hook, prepend=True, with_kwargs=True)
 
 

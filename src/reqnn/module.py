@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -84,6 +84,20 @@ _OWN = frozenset({"model", "inputs", "rules", "strict", "auto_real", "real_befor
 """What belongs to the revised model itself, also where the network inside has attributes of these names."""
 
 
+@dataclass(frozen=True)
+class RealPlace:
+    """Where features become real.
+
+    Attributes:
+        module: the submodule before which they do.
+        outermost: how deep the outermost submodule lies that begins with it; where one of these is exchanged as a whole,
+            features become real before that.
+    """
+
+    module: nn.Module
+    outermost: int
+
+
 class RevisedModel(nn.Module):
     """A network whose features are quaternions that turn with the input, and whose outputs do not.
 
@@ -100,7 +114,7 @@ class RevisedModel(nn.Module):
         super().__init__()
         self.model = model
         self.inputs, self.rules, self.strict, self.auto_real = inputs, rules, strict, auto_real
-        self.real_before: dict[str, tuple[int, nn.Module]] = {}
+        self.real_before: dict[str, RealPlace] = {}
         self.train(model.training)
 
     def context(self, plan: Plan | None = None) -> Context:
@@ -169,20 +183,20 @@ class RevisedModel(nn.Module):
             if becomes_real_before(module) and name:
                 path = _path(self.model, name)
                 outermost = next(depth for depth, part in enumerate(path) if depth and _begins_real(part))
-                self.real_before[name] = (outermost, module)
+                self.real_before[name] = RealPlace(module, outermost)
 
     def keep_real_places(self) -> None:
         """Put Quaternion2Real before what took the place of a submodule it stood before: ``net.head[0] = nn.Linear(…)``.
 
         What the rule set has learned for it goes along. Where nothing took its place, nothing is done.
         """
-        for name, (outermost, before) in self.real_before.items():
+        for name, place in self.real_before.items():
             path = _path(self.model, name)
             now = path[-1]
-            if len(path) > outermost and not _begins_real(now) and not any(map(becomes_real_before, path)):
-                hand_over(before, now)
+            if len(path) > place.outermost and not _begins_real(now) and not any(map(becomes_real_before, path)):
+                hand_over(place.module, now)
                 now.register_forward_pre_hook(quaternion_to_real_hook, with_kwargs=True)
-                self.real_before[name] = (outermost, now)
+                self.real_before[name] = replace(place, module=now)
 
     def named_modules(self, *args: Any, **kwargs: Any) -> Any:
         """As of any module; a layer that was just exchanged holds what was learned for its place, so that optimizers see it."""

@@ -241,6 +241,9 @@ def test_nor_does_one_that_nobody_expected(place, monkeypatch):
     assert said == "RuntimeError: out of memory"
     assert "in out_of_memory" in Path(file).read_text()
     assert len(outcome.done) == 2
+    monkeypatch.setattr(running, "fit", fit)
+    assert run("modelnet40/dgcnn").done == [KEY]
+    assert not Path(file).exists()
 
 
 def test_missing_data_is_explained(place, monkeypatch):

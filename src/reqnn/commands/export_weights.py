@@ -19,7 +19,7 @@ class ExportWeights(Command):
     layer; the card tells. In the package's own folder, the default, `reqnn.load(NAME)` and `reqnn predict` find it.
 
     Examples:
-        reqnn export-weights runs/table4/longest/modelnet40-dgcnn-reqnn dgcnn-modelnet40 --replace
+        reqnn export-weights runs/table4/longest/modelnet40-dgcnn-reqnn dgcnn-modelnet40 --options '{"votes": 5}'
         reqnn export-weights runs/mine my-network --half --out weights
     """
 

@@ -58,21 +58,21 @@ def voting_samples(xyz: torch.Tensor, npoint: int, votes: int) -> list[torch.Ten
     """
     first = farthest_point_sample(xyz, npoint)
     samples = [index_points(xyz, first)]
-    for vote in range(1, possible_votes(xyz.shape[1], npoint, votes)):
-        rest = index_points(xyz, all_but(first[:, vote - 1], xyz.shape[1]))
+    for rest in clouds_without(xyz, first, votes - 1):
         samples.append(index_points(rest, farthest_point_sample(rest, npoint)))
     return samples
 
 
-def possible_votes(size: int, npoint: int, votes: int) -> int:
-    """How many samples of `npoint` points a cloud of `size` points is asked for: one, where it has no point to spare."""
-    return min(votes, npoint + 1) if size > npoint else 1
+def clouds_without(xyz: torch.Tensor, sample: torch.Tensor, count: int) -> list[torch.Tensor]:
+    """The cloud without the first point of its sample, without the second, …: `count` clouds, none where it is the whole cloud.
 
-
-def all_but(left_out: torch.Tensor, size: int) -> torch.Tensor:
-    """The indices of `size` points without one: (B,) → (B, size − 1)."""
-    places = torch.arange(size - 1, device=left_out.device)
-    return places + (places >= left_out[:, None])
+    Shapes: xyz (B, N, 3), sample (B, S) → at most `count` times (B, N − 1, 3).
+    """
+    size = xyz.shape[1]
+    if sample.shape[1] >= size:
+        return []
+    places = torch.arange(size - 1, device=xyz.device)
+    return [index_points(xyz, places + (places >= one[:, None])) for one in sample[:, :count].unbind(1)]
 
 
 def query_ball_point(radius: float, nsample: int, xyz: torch.Tensor, new_xyz: torch.Tensor) -> torch.Tensor:

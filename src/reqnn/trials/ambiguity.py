@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from reqnn.data.rotated_test_set import RotatedTestSet
 from reqnn.data.rotation import turn
-from reqnn.models.grouping import all_but, possible_votes
+from reqnn.models.grouping import clouds_without, index_points
 from reqnn.points import count_ties, farthest_point_sample, frame_ambiguity
 from reqnn.points.knn import nearest
 from reqnn.points.ties import tie_tolerance
@@ -42,17 +42,12 @@ def searched_points(points: Tensor, config: TrainConfig) -> list[Tensor]:
 
     Shapes: points (S, N, 3) -> one or several times (S, M, 3)
     """
-    count, votes, size = config.options.get("sample"), config.options.get("votes", 1), points.shape[1]
+    count, votes = config.options.get("sample"), config.options.get("votes", 1)
     if count is None:
         return [points]
     first = farthest_point_sample(points, count)
-    others = [all_but(first[:, vote], size) for vote in range(possible_votes(size, count, votes) - 1)]
-    rest = [_take(points, kept) for kept in others]
-    return [_take(points, first), *(_take(some, farthest_point_sample(some, count)) for some in rest)]
-
-
-def _take(points: Tensor, index: Tensor) -> Tensor:
-    return points.take_along_dim(index[..., None], 1)
+    others = [index_points(rest, farthest_point_sample(rest, count)) for rest in clouds_without(points, first, votes - 1)]
+    return [index_points(points, first), *others]
 
 
 def ties_of(points: Tensor, config: TrainConfig) -> tuple[Tensor, Tensor, int]:
