@@ -51,6 +51,8 @@ class Train(Command):
         given: dict[str, Any] = {"task": task} if task in TASKS else {}
         if (rules := _value(arguments, "--rules")) is not None:
             given["rules"] = rules
+        if _value(arguments, "--optimizer") == "muon":
+            given["optimizer"] = "muon"
         if (points := _value(arguments, "--points") or "").isdecimal():
             given["points"] = int(points)
         return cls(preset=chosen, config=presets.preset(chosen, model, **given))

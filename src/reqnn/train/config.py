@@ -93,10 +93,12 @@ class TrainConfig:
     """Clouds in one step of the optimizer, over all processes."""
     accumulate: int = 1
     """Forward passes that each process cuts its share of the batch into, to save memory."""
-    optimizer: Literal["sgd", "adam", "adamw"] = "sgd"
-    """SGD with momentum, Adam, or Adam with decoupled weight decay."""
+    optimizer: Literal["sgd", "adam", "adamw", "muon"] = "sgd"
+    """SGD with momentum, Adam, AdamW (decoupled weight decay), or Muon on the hidden matrices with AdamW on the rest."""
     lr: float = 0.1
     """The (largest) learning rate."""
+    adamw_lr: float = 3e-3
+    """With muon: the (largest) learning rate of AdamW on the rest; it follows the same schedule."""
     min_lr: float = 0.0
     """Where the cosine and the one-cycle schedule end."""
     schedule: Literal["cosine", "step", "constant", "onecycle"] = "cosine"
@@ -108,7 +110,7 @@ class TrainConfig:
     decay_rate: float = 0.7
     """See decay_epochs."""
     momentum: float = 0.9
-    """Of SGD; the first beta of Adam."""
+    """Of SGD; the first beta of Adam and AdamW (Muon: always 0.95)."""
     weight_decay: float = 1e-4
     """Of all weights."""
     smoothing: float = 0.0
@@ -145,7 +147,7 @@ class TrainConfig:
     def __post_init__(self) -> None:
         for name in ("epochs", "batch", "accumulate", "points", "devices"):
             self._require(getattr(self, name) >= 1, name, "must be at least 1")
-        for name in ("lr", "decay_epochs", "decay_rate"):
+        for name in ("lr", "adamw_lr", "decay_epochs", "decay_rate"):
             self._require(getattr(self, name) > 0, name, "must be above 0")
         self._require(0 <= self.seed < 2**63, "seed", "must be a whole number from 0 to 2**63 - 1")
         amounts = ("min_lr", "warmup", "weight_decay", "clip", "scale", "stretch", "jitter")

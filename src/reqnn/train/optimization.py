@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from reqnn.train.config import TrainConfig
+from reqnn.train.muon import Muon, hidden_and_rest
 
 _RISE, _START = 0.3, 25.0  # of the one-cycle schedule: the share of the steps that rise, and lr / first learning rate
 
@@ -28,6 +29,9 @@ def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimiz
     """The optimizer over all parameters of the network."""
     parameters = list(model.parameters())
     decay = config.weight_decay
+    if config.optimizer == "muon":
+        hidden, rest = hidden_and_rest(model)
+        return Muon(hidden, rest, config.lr, config.adamw_lr, betas=(config.momentum, 0.999), weight_decay=decay)
     if config.optimizer == "sgd":
         return torch.optim.SGD(parameters, lr=config.lr, momentum=config.momentum, weight_decay=decay)
     kind = torch.optim.AdamW if config.optimizer == "adamw" else torch.optim.Adam

@@ -49,6 +49,9 @@ _QUICK_OPTIONS: dict[str, dict[str, Any]] = {
     "pointconv": {"width": 0.5, "dropout": 0.0, "npoint": [128, 32], "nsample": [16, 16]},
 }
 
+_MUON: dict[str, Any] = {"lr": 0.01, "weight_decay": 0.01}
+"""What replaces the settings of a preset with the optimizer Muon."""
+
 CONSTANTS: dict[str, dict[str, Any]] = {"paper": {"c": 0.1}, "full": {"unit": "pool"}}
 """Rule set → what its networks learn soonest with (docs/experiments.md); others have their defaults."""
 
@@ -100,4 +103,6 @@ def preset(name: str, model: str | None = None, **settings: Any) -> TrainConfig:
         values["rule_options"] = dict(CONSTANTS.get(settings.get("rules", "paper"), {}))
     else:
         raise InputError(f"no preset is named {name!r}; there are {', '.join(PRESETS)}")
+    if settings.get("optimizer") == "muon":
+        values = {**values, **_MUON}
     return TrainConfig(**{"model": model, "task": wanted, **values, **settings})

@@ -49,7 +49,7 @@ class Training:
         config, progress, parts = self.config, self.progress, self.config.accumulate
         rate = learning_rate(config, progress.step, self.batches.steps_per_epoch)
         for group in self.optimizer.param_groups:
-            group["lr"] = rate
+            group["lr"] = rate * group.get("factor", 1.0)
         seed_step(config.seed, progress.step, self.fabric.global_rank)
         self.wrapped.train()
         for part, (some, wanted) in enumerate(zip(points.chunk(parts), labels.chunk(parts), strict=True)):
