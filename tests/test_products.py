@@ -5,7 +5,7 @@ import torch
 
 from equivariance import generator
 from reqnn import products
-from reqnn.products import times
+from reqnn.kernels.products import times
 
 
 def draw(shape, channels=24, dtype=torch.float32):

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from reqnn.errors import NoRuleError
+from reqnn.kernels.run import plain_torch_now
 from reqnn.layout import has_vectors, width
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ class Context:
         names: id(module) → name, for messages.
         plan: the dry run that is under way, which may re-size parameters; None in ordinary use.
         calls: module, by its identity → how often it has called operations with learned parameters, by their names.
+        memo: what gathered storage has computed from the features of this pass.
+        unmeasured: statistics of batch-norms that the next layer is to measure; the end of the pass measures what is left.
     """
 
     rules: RuleSet
@@ -43,7 +46,19 @@ class Context:
     names: dict[int, str] = field(default_factory=dict)
     plan: Plan | None = None
     calls: dict[int, dict[str, int]] = field(default_factory=dict)
+    memo: dict[Any, Any] = field(default_factory=dict)
+    unmeasured: list[Any] = field(default_factory=list)
     _frames: Tensor | None = None
+
+    @property
+    def gathers(self) -> bool:
+        """Whether gathered storage may be used now: not in the dry run, in graphs, or where ``fused=False`` says so."""
+        return self.plan is None and bool(self.rules.option("fused")) and plain_torch_now()
+
+    def finish(self) -> None:
+        """End the pass: measure the statistics that no layer has asked for."""
+        while self.unmeasured:
+            self.unmeasured[0].resolve()
 
     def frames(self) -> Tensor:
         """(B, F, 3, 3) PCA frames of the input cloud, columns the axes: one, or all four right-handed ones.

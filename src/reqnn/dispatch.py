@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -38,6 +39,11 @@ _WHY |= dict.fromkeys(("log_softmax", "cross_entropy", "nll_loss", "softmin", "g
 _WHY |= dict.fromkeys(("tanh", "hardsigmoid", "hardtanh"), _WHY["sigmoid"])
 
 
+_VIEWS = frozenset(
+    "view reshape permute transpose unsqueeze squeeze expand flatten unflatten contiguous __getitem__ narrow select movedim".split()
+)
+"""Structural rules whose results may share memory with their operand."""
+
 _RESHAPING = ("unsqueeze", "squeeze", "transpose", "t")  # in-place forms that change the shape, not the numbers
 
 
@@ -61,7 +67,13 @@ def call(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) 
             raise NoRuleError(f"the rule for it goes beyond the paper ({rule.row}), and strict=True refuses those")
         if kwargs.pop("out", None) is not None:
             raise NoRuleError("out= writes into a given tensor; use the returned one")
-        result = rule.apply(*args, **kwargs)
+        result = NotImplemented
+        if rule.gathered is not None and context.gathers:
+            result = rule.gathered(*args, **kwargs)
+        if result is NotImplemented:
+            result = rule.apply(*args, **kwargs)
+        elif rule.name in _VIEWS and isinstance(result, QuaternionTensor) and not _picks(rule, args):
+            result.view_of = functools.partial(rule.apply, *args, **kwargs)
     except NoRuleError as error:
         raise error.located(name, enclosing_module(context.names), user_frame(), operands[0].source) from None
     _finish(result, operands)
@@ -74,6 +86,12 @@ def call(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) 
             raise refusal.located(name, enclosing_module(context.names), user_frame())
         return target.reshaped_to(result) if rule.name in _RESHAPING else target.become(result, rule.linear)
     return result
+
+
+def _picks(rule: Rule, args: Sequence[Any]) -> bool:
+    """Whether ``x[index]`` has index tensors, and so copies what it picks."""
+    index = args[1] if rule.name == "__getitem__" else ()
+    return any(isinstance(item, (torch.Tensor, list)) for item in (index if isinstance(index, tuple) else (index,)))
 
 
 def _find(rules: Any, name: str, kwargs: dict[str, Any]) -> tuple[Rule | None, bool]:
@@ -133,7 +151,9 @@ def _finish(result: Any, operands: list[QuaternionTensor]) -> None:
             out.channel_axis = _channels_after(operands[0], out)
         elif out.channel_axis is None and out.stored_shape == operands[0].stored_shape:
             out.channel_axis = operands[0].channel_axis
-        if out._components is None:  # deferred: nothing to share yet
+        if out.view_of is not None:
+            out.share_memory_of(operands[0])
+        if out._components is None:  # deferred: nothing else to share yet
             continue
         storage = out.components.untyped_storage()._cdata
         for operand in operands:

@@ -18,10 +18,7 @@ from torch import Tensor, nn
 
 from reqnn import quaternion
 from reqnn.errors import InputError
-from reqnn.nn.edge_conv import QuaternionEdgeConv
-from reqnn.nn.grouped_mlp import QuaternionGroupedMLP
 from reqnn.nn.quaternion_to_real import becomes_real_before
-from reqnn.rules.factorised import FactorisedEdgeConv
 from reqnn.tensor import QuaternionTensor
 
 if TYPE_CHECKING:
@@ -29,7 +26,6 @@ if TYPE_CHECKING:
 
     from reqnn.module import RevisedModel
 
-_FUSED = (QuaternionEdgeConv, QuaternionGroupedMLP, FactorisedEdgeConv)
 _UNIT = 1e-3  # how far a quaternion may be from length 1
 
 Change = Callable[[Any], Any]
@@ -230,10 +226,4 @@ def _check_calls(model: nn.Module, place: Place, calls: int) -> None:
         return
     if calls:
         raise InputError(f"{place} runs {calls} times in one pass; there is no call {place.call}")
-    for name, block in model.named_modules():
-        if isinstance(block, _FUSED) and any(part is place.module for part in block.modules()):
-            raise InputError(
-                f"{place} has no output of its own: it is computed together with the other layers of '{name}'. Name that, or "
-                'revise with rules=reqnn.get_rules("paper").with_options(fused=False), where every layer runs by itself'
-            )
     raise InputError(f"{place} never runs in this pass; name a submodule that the network's forward calls")

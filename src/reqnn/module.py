@@ -139,7 +139,9 @@ class RevisedModel(nn.Module):
         given = dict(enumerate(args)) | {place: kwargs[name] for place, name in places.items()}
         values = self.inputs.quaternions(given, context)
         named = {name: values[place] for place, name in places.items()}
-        return self.model(*(values[place] for place in range(len(args))), **{**kwargs, **named})
+        out = self.model(*(values[place] for place in range(len(args))), **{**kwargs, **named})
+        context.finish()
+        return out
 
     def features(self, *inputs: Any, at: str | None = None, **kwargs: Any) -> Tensor:
         """The output of a submodule for these inputs: quaternions that turn with the cloud, or real features that do not.

@@ -13,7 +13,9 @@ Every torch function called on such a tensor is looked up in the rule set of its
 from __future__ import annotations
 
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import torch
@@ -21,12 +23,29 @@ from torch import Tensor
 
 from reqnn import layout as lay
 from reqnn.errors import InputError, NoRuleError
+from reqnn.kernels.rows import safe_sqrt
 from reqnn.trace import user_frame
 
 if TYPE_CHECKING:
     from reqnn.context import Context
-    from reqnn.nn.deferred import Deferred
-    from reqnn.nn.full_parts import Parts
+
+
+@dataclass(frozen=True)
+class GradMode:
+    """Whether gradients were recorded when something was put off."""
+
+    grad: bool = field(default_factory=torch.is_grad_enabled)
+    inference: bool = field(default_factory=torch.is_inference_mode_enabled)
+
+    @contextmanager
+    def __call__(self) -> Iterator[None]:
+        """Compute as if it were then."""
+        if self.inference == torch.is_inference_mode_enabled():
+            with torch.set_grad_enabled(self.grad):
+                yield
+        else:
+            with torch.inference_mode(self.inference), torch.set_grad_enabled(self.grad):
+                yield
 
 
 class QuaternionTensor(torch.Tensor):
@@ -44,12 +63,16 @@ class QuaternionTensor(torch.Tensor):
         deferred: what is still to be done to get its components, where a layer has left that to the next one.
         unscaled: the components before a batch-norm gave each element another length, where it was the last operation.
         waiting: tensors whose deferred components are computed from the ones here.
+        mode: whether gradients were recorded when components were deferred; they are computed in the same mode.
+        view_of: makes this view anew from the ordinary tensor that it is a view of, if both are deferred.
     """
 
     _components: Tensor | None
-    deferred: Deferred | Parts | None
+    deferred: Any
     unscaled: Tensor | None
     waiting: weakref.WeakValueDictionary[int, QuaternionTensor]
+    view_of: Callable[[], QuaternionTensor] | None
+    mode: GradMode
     axis: int | None
     vectors: str
     context: Context
@@ -83,7 +106,8 @@ class QuaternionTensor(torch.Tensor):
             from reqnn.context import default_context
 
             context = default_context()
-        self.context, self.source, self.channel_axis, self._stale = context, None, None, None
+        self.context, self.source, self.channel_axis, self._stale, self.view_of = context, None, None, None, None
+        self.mode = GradMode()
         self._aliases = weakref.WeakValueDictionary({id(self): self})
         return self
 
@@ -96,13 +120,14 @@ class QuaternionTensor(torch.Tensor):
     def components(self) -> Tensor:
         """The stored parts, (3, *shape) or (4, *shape)."""
         if self._components is None:
-            assert self.deferred is not None
-            self._components = self.deferred.components()
+            with self.mode():
+                # A view shares the memory of what it is a view of.
+                self._components = self.deferred.components() if self.view_of is None else self.view_of().components
         return self._components
 
     @components.setter
     def components(self, value: Tensor) -> None:
-        self._components, self.deferred = value, None
+        self._components, self.deferred, self.view_of = value, None, None
 
     @property
     def stored_shape(self) -> torch.Size:
@@ -111,20 +136,21 @@ class QuaternionTensor(torch.Tensor):
         return self.components.shape if kept is None else kept.raw.shape
 
     @property
-    def still_deferred(self) -> Deferred | Parts | None:
+    def still_deferred(self) -> Any:
         """What the components are to be computed from, as long as they are not."""
         return self.deferred if self._components is None else None
 
-    def defer(self, deferred: Deferred | Parts) -> QuaternionTensor:
+    def defer(self, deferred: Any) -> QuaternionTensor:
         """A tensor of the same logical shape whose components are computed when they are asked for."""
         out = QuaternionTensor(deferred.raw, self.axis, self.vectors, self.context)
         out.channel_axis = self.channel_axis
         return out.wait_for(deferred)
 
-    def wait_for(self, deferred: Deferred | Parts) -> QuaternionTensor:
+    def wait_for(self, deferred: Any) -> QuaternionTensor:
         """Compute the components only when they are asked for."""
-        self._components, self.deferred = None, deferred
-        deferred.waiting[id(self)] = self
+        self._components, self.deferred, self.mode = None, deferred, GradMode()
+        for source in deferred.sources:
+            source[id(self)] = self
         return self
 
     @property
@@ -223,9 +249,13 @@ class QuaternionTensor(torch.Tensor):
         for alias in list(self._aliases.values()):
             alias.unscaled = None
             for tensor in list(alias.waiting.values()):
-                assert tensor.components is not None
-            assert alias.components is not None
-            alias.deferred = None  # from here on the components are what holds
+                tensor.settle()
+            alias.settle()
+            alias.deferred = alias.view_of = None  # from here on the components are what holds
+
+    def settle(self) -> None:
+        """Compute the components now."""
+        _ = self.components
 
     def become(self, other: QuaternionTensor, linear: bool) -> QuaternionTensor:
         """Take the value of `other` under this name, as an in-place operation does.
@@ -246,10 +276,12 @@ class QuaternionTensor(torch.Tensor):
             return self
         for alias in views:
             alias._stale = user_frame()
-        self._components, self.deferred = other._components, other.deferred
+        self._components, self.deferred, self.mode = other._components, other.deferred, other.mode
         self.axis, self.vectors = other.axis, other.vectors
+        self.view_of = None
         if self.deferred is not None:
-            self.deferred.waiting[id(self)] = self
+            for source in self.deferred.sources:
+                source[id(self)] = self
         self._aliases = weakref.WeakValueDictionary({id(self): self})
         return self
 
@@ -297,12 +329,6 @@ class QuaternionTensor(torch.Tensor):
 
 def _rebuild(components: Tensor, axis: int | None, layout: str) -> QuaternionTensor:
     return QuaternionTensor(components, axis, layout)
-
-
-def safe_sqrt(square: Tensor) -> Tensor:
-    """√x with gradient 0, not infinity, at x = 0."""
-    positive = square > 0
-    return torch.where(positive, square, 1).sqrt() * positive
 
 
 def from_real(x: Tensor, axis: int, context: Context | None = None, scalars: int = 0) -> QuaternionTensor:

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from reqnn.nn.full_rows import gated, gated_reference, invariants, invariants_reference
+from reqnn.kernels.full_rows import gated, gated_reference, invariants, invariants_reference
 
 
 def draw(*shape):

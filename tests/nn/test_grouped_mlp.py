@@ -10,8 +10,8 @@ from equivariance import generator
 from reqnn.nn import group_layers
 from reqnn.nn.grouped_mlp import QuaternionGroupedMLP
 from reqnn.nn.groups import Groups, from_index, of_all
-from reqnn.nn.power import Power
-from reqnn.nn.rows import relu_reference
+from reqnn.kernels.power import Power
+from reqnn.kernels.rows import relu_reference
 
 PLAIN = reqnn.get_rules("paper").with_options(fused=False)
 OPTIONS = {

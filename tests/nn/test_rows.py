@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equivariance import draw, generator
-from reqnn.nn import rows
+from reqnn.kernels import rows
 from reqnn.nn.batch_norm import QuaternionBatchNorm, normalize_quaternions
-from reqnn.nn.power import Power
+from reqnn.kernels.power import Power
 from reqnn.rules.paper.relu import quaternion_relu
 from reqnn.tensor import QuaternionTensor
 

@@ -2,18 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 import torch.nn as nn
 
 from reqnn.errors import InputError
-from reqnn.nn.batch_norm import turn_into_batch_norm
-from reqnn.nn.edge_conv import QuaternionEdgeConv
-from reqnn.rules import get_rules
-from reqnn.rules.full.edge_conv import factorised as factorised_full
-from reqnn.rules.vector_neurons.edge_conv import factorised as factorised_vectors
-from reqnn.tensor import QuaternionTensor
 
 from .arguments import check_points, scaled
 from .grouping import get_graph_feature, voting_samples
@@ -35,25 +27,6 @@ class EdgeConv(nn.Sequential):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         """Edge features, the layer on them, the maximum over neighbours."""
         return super().forward(get_graph_feature(x, self.k)).max(dim=-1)[0]
-
-
-@get_rules("paper").module(EdgeConv)
-def fuse(block: EdgeConv, x: QuaternionTensor) -> QuaternionEdgeConv | None:
-    """The fused quaternion block, where its algebra holds: vectors only, the paper's rules, and a constant c in the ReLU."""
-    rules, plan = x.context.rules, x.context.plan
-    if not rules.option("fused") or rules.option("c") == "mean" or x.components.shape[0] != 3 or plan is None:
-        return None
-    if not rules.agrees_with(get_rules("paper"), "conv2d", "batch_norm", "leaky_relu", "max"):
-        return None
-    convolution: Any = block[0]
-    norm: Any = block[1]
-    x.context.fit(convolution.weight, 1, 2 * x.layout_on(1))
-    turn_into_batch_norm(norm, convolution.out_channels)
-    return QuaternionEdgeConv(convolution, norm, block[2], block.k)
-
-
-get_rules("vector-neurons").module(EdgeConv)(factorised_vectors)
-get_rules("full").module(EdgeConv)(factorised_full)
 
 
 @register("dgcnn", to_real="conv6", recipes={"full": {"to_real": "conv5"}})

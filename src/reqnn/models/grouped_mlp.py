@@ -3,16 +3,10 @@
 from __future__ import annotations
 
 from itertools import pairwise
-from typing import Any
 
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
-
-from reqnn.nn.batch_norm import turn_into_batch_norm
-from reqnn.nn.grouped_mlp import QuaternionGroupedMLP, QuaternionPooledMLP, QuaternionWeightedMLP
-from reqnn.rules import get_rules
-from reqnn.tensor import QuaternionTensor
 
 from .grouping import index_points
 
@@ -70,27 +64,3 @@ class WeightedMLP(GroupedMLP):
         """Features (B, S, C, W) of the centres, by weights (B, W, K, S) of their neighbours."""
         x = self.features(xyz, points, centres, idx)
         return torch.matmul(x.permute(0, 3, 1, 2), weights.permute(0, 3, 2, 1))
-
-
-_FUSED: dict[type[GroupedMLP], type[QuaternionGroupedMLP]] = {
-    PooledMLP: QuaternionPooledMLP,
-    WeightedMLP: QuaternionWeightedMLP,
-}
-
-
-@get_rules("paper").module(GroupedMLP)
-def fuse(block: GroupedMLP, xyz: QuaternionTensor) -> QuaternionGroupedMLP | None:
-    """The fused quaternion block, where its algebra holds: vectors, the paper's rules, a constant c, at least three layers."""
-    rules, plan = xyz.context.rules, xyz.context.plan
-    if not rules.option("fused") or rules.option("c") == "mean" or xyz.vectors != "v" or plan is None or len(block.convs) < 3:
-        return None
-    if not rules.agrees_with(get_rules("paper"), "conv2d", "batch_norm", "relu", "max", "matmul"):
-        return None
-    convs: list[Any] = list(block.convs)
-    coordinates = 2 if block.absolute_xyz else 1
-    xyz.context.fit(convs[0].weight, 1, "v" * coordinates + "f" * (convs[0].in_channels - 3 * coordinates))
-    for conv, norm in zip(convs, block.bns, strict=True):
-        xyz.context.drop_bias(conv.bias)
-        turn_into_batch_norm(norm, conv.out_channels)
-    kind = next(base for base in type(block).__mro__ if base.__dict__.get("_revised_from", base) in _FUSED)
-    return _FUSED[kind.__dict__.get("_revised_from", kind)](block)

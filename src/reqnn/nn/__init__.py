@@ -3,8 +3,7 @@
 from reqnn.nn.activation import QuaternionReLU
 from reqnn.nn.batch_norm import QuaternionBatchNorm
 from reqnn.nn.coordinates import in_principal_frames
-from reqnn.nn.edge_conv import QuaternionEdgeConv
 from reqnn.nn.quaternion_to_real import Quaternion2Real
 from reqnn.nn.removed import Removed
 
-__all__ = ["Quaternion2Real", "QuaternionBatchNorm", "QuaternionEdgeConv", "QuaternionReLU", "Removed", "in_principal_frames"]
+__all__ = ["Quaternion2Real", "QuaternionBatchNorm", "QuaternionReLU", "Removed", "in_principal_frames"]

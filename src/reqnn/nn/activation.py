@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from reqnn.nn import rows
-from reqnn.nn.power import Power
+from reqnn.kernels import rows
+from reqnn.kernels.power import Power
 from reqnn.tensor import QuaternionTensor, safe_sqrt
 
 

@@ -9,9 +9,11 @@ import torch
 from torch import Tensor, nn
 
 from reqnn.errors import NoRuleError
-from reqnn.nn.deferred import Deferred
-from reqnn.nn.power import Power, alone
-from reqnn.nn.rows import serves, to_rows, total_power
+from reqnn.gathered import wrap
+from reqnn.kernels.power import Power, alone
+from reqnn.kernels.rows import to_rows, total_power
+from reqnn.nn.deferred import defers, scaled
+from reqnn.nn.grouped import grouped_features
 from reqnn.tensor import QuaternionTensor
 
 
@@ -29,11 +31,11 @@ def normalize_quaternions(
         x: (B, C) or (B, C, *); running: (C,), updated in place while training
     """
     if not training and running is not None:
-        return scale_quaternions(x, Power(running, eps))
+        return scaled(x, Power(running, eps))
     power = measure_power(x, eps, reduce)
     if running is not None:
         _follow(running, power, momentum)
-    return scale_quaternions(x, power)
+    return scaled(x, power)
 
 
 def _follow(running: Tensor, power: Power, momentum: float) -> None:
@@ -56,7 +58,7 @@ def measure_power(x: QuaternionTensor, eps: float, reduce: Callable[[Tensor], Te
     Shapes:
         x: (B, C) or (B, C, *)
     """
-    if _defers(x):
+    if defers(x):
         rows = to_rows(x.components, 1)
         return _power_of_sums(total_power(rows), float(rows.shape[:-2].numel()), eps, reduce)
     if x.components.dtype in (torch.bfloat16, torch.float16):
@@ -66,22 +68,6 @@ def measure_power(x: QuaternionTensor, eps: float, reduce: Callable[[Tensor], Te
         return Power(square.mean(dims), eps)
     sums = square.sum(dims)
     return _power_of_sums(sums, square.numel() / square.shape[1], eps, reduce).with_graph()
-
-
-def scale_quaternions(x: QuaternionTensor, power: Power) -> QuaternionTensor:
-    """f / √(E‖f‖² + ε) for each channel, left to the next layer where the loops can do both in one pass.
-
-    Shapes:
-        x: (B, C) or (B, C, *)
-    """
-    if _defers(x):
-        return x.defer(Deferred(x.components, power, x.waiting))
-    scale = (power.mean + power.eps).rsqrt().to(x.components.dtype)
-    return x.same(x.components * scale.reshape(-1, *[1] * (x.rank - 2)))
-
-
-def _defers(x: QuaternionTensor) -> bool:
-    return x.context.plan is None and serves(x.components)
 
 
 class QuaternionBatchNorm(nn.Module):
@@ -128,6 +114,9 @@ class QuaternionBatchNorm(nn.Module):
             raise NoRuleError("a quaternion batch-norm is given real features: the layer is used in both parts of the network")
         if x.context.plan is not None:
             x.context.plan.met("Batch-normalization", "batch_norm", "quaternion")
+        kept = grouped_features(x) if x.context.gathers else None
+        if kept is not None and not kept.pending and kept.axis == 1:
+            return wrap(kept.normed(self, x.context), x, 1)
         return normalize_quaternions(x, self.running_power, self.training, self._count_batch(), self.eps, self.reduce)
 
     @property
@@ -135,13 +124,15 @@ class QuaternionBatchNorm(nn.Module):
         """Whether it divides by the statistics of the batch, not by running ones."""
         return self.training or self.running_power is None
 
-    def track(self, sums: Tensor, count: float) -> Power:
-        """E‖f‖² from Σ‖f‖² (C,) over `count` places, measured by a fused block; goes into the running one as well."""
+    def power_of(self, sums: Tensor, count: float) -> Power:
+        """E‖f‖² from Σ‖f‖² (C,) over `count` places, as a layer on groups has measured it."""
+        return _power_of_sums(sums.double(), count, self.eps, self.reduce)
+
+    def follow(self, power: Power) -> None:
+        """Take the statistic of a batch into the running one."""
         momentum = self._count_batch()
-        power = _power_of_sums(sums.double(), count, self.eps, self.reduce)
         if self.training and self.running_power is not None:
             _follow(self.running_power, power, momentum)
-        return power
 
     def running(self) -> Power:
         """The running E‖f‖²."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 
 from torch import Tensor
 
-from reqnn.nn import rows
-from reqnn.nn.power import Power
+from reqnn.kernels import rows
+from reqnn.kernels.power import Power
 from reqnn.tensor import QuaternionTensor
 
 
@@ -27,6 +27,11 @@ class Deferred:
     power: Power
     waiting: weakref.WeakValueDictionary[int, QuaternionTensor]
     c: float = 0.0
+
+    @property
+    def sources(self) -> tuple[weakref.WeakValueDictionary[int, QuaternionTensor], ...]:
+        """Where those who wait for the memory are noted."""
+        return (self.waiting,)
 
     def components(self) -> Tensor:
         """The values, (3, B, C, *)."""
@@ -48,3 +53,20 @@ class Deferred:
     def with_relu(self, c: float) -> Deferred:
         """The same, to go through the ReLU rule as well."""
         return replace(self, c=c)
+
+
+def defers(x: QuaternionTensor) -> bool:
+    """Whether a scale may be left to the next layer: where loops do both in one pass."""
+    return x.context.plan is None and rows.serves(x.components)
+
+
+def scaled(x: QuaternionTensor, power: Power, c: float = 0.0) -> QuaternionTensor:
+    """f / √(E‖f‖² + ε) for each channel, then the ReLU rule if c > 0; left to the next layer where loops can run.
+
+    Shapes:
+        x: (B, C) or (B, C, *)
+    """
+    if defers(x):
+        return x.defer(Deferred(x.components, power, x.waiting, c))
+    scale = (power.mean + power.eps).rsqrt().to(x.components.dtype)
+    return x.same(rows.from_rows(rows.relu_reference(x.components.movedim((0, 2), (-2, -1)), scale, c), 1))

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from reqnn.nn.rows import from_rows
+from reqnn.kernels.rows import from_rows
 from reqnn.tensor import QuaternionTensor
 
 
@@ -33,8 +33,13 @@ class Parts:
         """Something with the shape of the components, (4, *shape), that takes no memory."""
         return self.real.expand(4, *self.real.shape)
 
+    @property
+    def sources(self) -> tuple[weakref.WeakValueDictionary[int, QuaternionTensor], ...]:
+        """Where those who wait for the memory are noted."""
+        return (self.waiting,)
+
     def components(self) -> Tensor:
-        """The joined parts, (4, *shape), rows in memory (`reqnn.nn.rows`)."""
+        """The joined parts, (4, *shape), rows in memory (`reqnn.kernels.rows`)."""
         if self.real.dim() == 0:
             return torch.cat([self.real[None], self.imaginary])
         rows = [self.real.movedim(self.axis, -1).unsqueeze(-2), self.imaginary.movedim((0, self.axis + 1), (-2, -1))]

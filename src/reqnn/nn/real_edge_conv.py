@@ -18,7 +18,7 @@ from torch.autograd.function import once_differentiable
 from reqnn.errors import InputError
 from reqnn.nn import real_edge_kernels as edge_kernels
 from reqnn.points import knn
-from reqnn.products import times
+from reqnn.kernels.products import times
 
 
 class WinningEdges(torch.autograd.Function):

@@ -14,7 +14,8 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from reqnn.nn.loops import loops_run_on, run_loop
+from reqnn.kernels import real_edge_loops
+from reqnn.kernels.run import loops_run_on, run
 
 ROWS = 32  # as in the compiled loops
 
@@ -24,7 +25,7 @@ def search(y: Tensor, z: Tensor, idx: Tensor, sign: Tensor) -> tuple[Tensor, Ten
     if not loops_run_on(y):
         return search_reference(y, z, idx, sign)
     winner, edge = torch.empty_like(y, dtype=_places(idx)), torch.empty_like(y)
-    _run("search", y, z, idx, sign, winner, edge)
+    run(real_edge_loops.search, y, z, idx, sign, winner, edge)
     return winner, edge
 
 
@@ -52,7 +53,7 @@ def search_and_sum(
     winner, edge, sums = torch.empty_like(y, dtype=_places(idx)), torch.empty_like(y), torch.empty_like(y)
     tasks = -(-y.shape[0] * y.shape[1] // ROWS)
     totals, squares = (torch.empty(tasks, y.shape[2], dtype=torch.float64) for _ in range(2))
-    _run("search_and_sum", y, z, idx, sign, shift, winner, edge, sums, totals, squares)
+    run(real_edge_loops.search_and_sum, y, z, idx, sign, shift, winner, edge, sums, totals, squares)
     return winner, edge, sums, totals.sum(0), squares.sum(0)
 
 
@@ -82,9 +83,9 @@ def spread(
     clouds, points, k = idx.shape
     start = torch.empty(clouds, points + 1, dtype=torch.int64)
     source, places = (torch.empty(clouds, points * k, dtype=kind) for kind in (torch.int32, winner.dtype))
-    _run("transpose", idx, start, source, places)
+    run(real_edge_loops.transpose, idx, start, source, places)
     out = torch.empty_like(y)
-    _run("spread", gradient, winner, y, z, mean, slope, level, start, source, places, out)
+    run(real_edge_loops.spread, gradient, winner, y, z, mean, slope, level, start, source, places, out)
     return out
 
 
@@ -93,12 +94,8 @@ def scatter(gradient: Tensor, winner: Tensor, idx: Tensor) -> Tensor:
     if not loops_run_on(gradient):
         return torch.zeros_like(gradient).scatter_add(1, idx.gather(2, winner.long()), gradient)
     out = torch.zeros_like(gradient)
-    _run("scatter", gradient, winner, idx, out)
+    run(real_edge_loops.scatter, gradient, winner, idx, out)
     return out
-
-
-def _run(name: str, *arguments: Tensor) -> None:
-    run_loop("real_edge_loops", name, *arguments)
 
 
 def _places(idx: Tensor) -> torch.dtype:

@@ -8,7 +8,7 @@ value: `revise(rules=…)` takes a name or a set, and a set can extend another.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeVar
 
 from torch import nn
@@ -43,6 +43,7 @@ class Rule:
         row: the row of Table 1 it belongs to, or "structure" or "algebra" for what the number system itself brings.
         extension: whether it goes beyond the paper; `revise(strict=True)` refuses those.
         linear: whether an in-place form may write through to views of the same memory.
+        gathered: the same on gathered storage (`reqnn.gathered`); NotImplemented where it has no such form.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Rule:
     row: str
     extension: bool = False
     linear: bool = False
+    gathered: Callable[..., Any] | None = None
 
 
 @dataclass
@@ -77,6 +79,16 @@ class RuleSet:
             for target in targets:
                 name = target if isinstance(target, str) else target.__name__
                 self.functions[name] = Rule(name, function, row or "user", extension, linear)
+            return function
+
+        return register
+
+    def gathered(self, *names: str) -> Callable[[F], F]:
+        """Decorate the form that rules of this set have on gathered storage; it takes the same arguments."""
+
+        def register(function: F) -> F:
+            for name in names:
+                self.functions[name] = replace(self.functions[name], gathered=function)
             return function
 
         return register

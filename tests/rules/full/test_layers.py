@@ -9,7 +9,7 @@ from torch import nn
 
 from equivariance import assert_equivariant, assert_not_equivariant, cloud, draw, features, rotation_matrix, rotations, seeds
 from reqnn.errors import InputError, NoRuleError
-from reqnn.nn.full_rows import gate
+from reqnn.kernels.full_rows import gate
 from reqnn.rules.full.base import EPS
 from reqnn.tensor import QuaternionTensor
 from rules.full.layers import general, on_quaternions

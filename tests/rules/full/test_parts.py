@@ -7,7 +7,7 @@ from torch import nn
 from reqnn.auditing import audit
 from reqnn.context import Context
 from reqnn.nn.full_parts import Parts, join, parts
-from reqnn.nn.full_rows import gate
+from reqnn.kernels.full_rows import gate
 from reqnn.revision import revise
 from reqnn.tensor import QuaternionTensor
 from rules.full.layers import general, rules

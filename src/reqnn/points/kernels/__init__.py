@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import importlib
 import math
-import os
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
+from reqnn.kernels import run
+from reqnn.kernels.products import times
+from reqnn.kernels.threads import threads_of_torch
 from reqnn.points._coordinates import extremes
-from reqnn.points.kernels.threads import threads_of_torch
 from reqnn.points.ties import Centered
-from reqnn.products import times
+
 
 MARGIN = 8  # candidates of a neighbour search beyond the k-th
 TREE_DIMENSION = 3  # up to which the search goes by a k-d tree
@@ -36,23 +36,13 @@ class Neighbours(NamedTuple):
     beyond: Tensor  # (B, M) float64, where unclear: no other point has a reference distance below this
 
 
-def available() -> bool:
-    """Whether numba can be imported and the environment does not switch kernels off."""
-    if os.environ.get("REQNN_KERNELS", "on").lower() in ("off", "0", "no", "false"):
-        return False
-    with suppress(ImportError):
-        importlib.import_module("numba")
-        return True
-    return False
-
-
 def serves(*tensors: Tensor) -> bool:
     """Whether kernels may run on these: plain CPU tensors with values whose squares do not overflow."""
     if torch.compiler.is_compiling() or not all(type(x) is Tensor and x.device.type == "cpu" for x in tensors):
         return False
     bound = torch.finfo(tensors[0].dtype).max ** 0.5 / 1e3
     different = {id(x): x for x in tensors}.values()  # a cloud that is its own query is looked through once
-    return available() and all(max(map(abs, extremes(x))) < bound for x in different)
+    return run.enabled and all(max(map(abs, extremes(x))) < bound for x in different)
 
 
 def serves_width(k: int, points: int, dimension: int) -> bool:

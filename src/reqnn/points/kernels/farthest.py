@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import prange
 
-from reqnn.points.kernels.compile import compiled, parallel
+from reqnn.kernels.compile import compiled, parallel
 
 
 @compiled(fastmath={"nnan", "nsz"})

@@ -12,7 +12,7 @@ import numpy as np
 from numba import prange, types
 from numba.extending import overload
 
-from reqnn.points.kernels.compile import compiled, parallel
+from reqnn.kernels.compile import compiled, parallel
 
 BLOCK = 128  # points of a block, at most
 CHUNK = 64  # rows of a task

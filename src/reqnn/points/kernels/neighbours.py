@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numba import prange
 
-from reqnn.points.kernels.compile import compiled, parallel
+from reqnn.kernels.compile import compiled, parallel
 
 DONE, UNCLEAR, OPEN = 0, 1, 2
 LEAF = 12  # points in a leaf of the tree, at most

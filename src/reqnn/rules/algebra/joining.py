@@ -35,7 +35,7 @@ def cat(tensors: Sequence[Tensor], dim: int = 0, **named: Any) -> Q:
 
 
 def _join(parts: list[Tensor], dim: int) -> Tensor:
-    """Concatenate in the order that the first has in memory, so that rows stay rows (`reqnn.nn.rows`)."""
+    """Concatenate in the order that the first has in memory, so that rows stay rows (`reqnn.kernels.rows`)."""
     order = sorted(range(parts[0].dim()), key=lambda d: parts[0].stride(d), reverse=True)
     if torch.compiler.is_compiling() or order == sorted(order):
         return torch.cat(parts, dim)

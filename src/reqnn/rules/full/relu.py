@@ -12,8 +12,8 @@ from torch import Tensor
 
 from reqnn.errors import NoRuleError
 from reqnn.nn.full_parts import join, parts
-from reqnn.nn.full_rows import gate, gated
-from reqnn.nn.rows import from_rows, to_rows
+from reqnn.kernels.full_rows import gate, gated
+from reqnn.kernels.rows import from_rows, to_rows
 from reqnn.rules.full.base import full, loops_serve
 from reqnn.tensor import QuaternionTensor as Q
 

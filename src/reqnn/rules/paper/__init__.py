@@ -12,7 +12,8 @@ from reqnn.rules.paper import (
     quaternion_to_real,
     relu,
 )
-from reqnn.rules.paper.base import paper
+from reqnn.rules.paper.base import paper  # isort: split
+from reqnn.rules.paper import grouped
 
 __all__ = [
     "attention",
@@ -21,6 +22,7 @@ __all__ = [
     "convolution",
     "cross_product",
     "dropout",
+    "grouped",
     "layer_norm",
     "max_pooling",
     "paper",

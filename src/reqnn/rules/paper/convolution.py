@@ -17,8 +17,8 @@ from torch import Tensor
 
 from reqnn.errors import NoRuleError
 from reqnn.nn.quaternion_to_real import to_real
-from reqnn.nn.rows import from_rows
-from reqnn.products import times
+from reqnn.kernels.rows import from_rows
+from reqnn.kernels.products import times
 from reqnn.rules.paper.base import paper
 from reqnn.tensor import QuaternionTensor as Q
 
@@ -41,7 +41,7 @@ def linear(x: Q, weight: Tensor, bias: Tensor | None = None) -> Any:
 def pointwise(parts: Tensor, weight: Tensor, channels: int) -> Tensor:
     """w·f along one axis as one matrix product; in memory, the parts of all channels of a place then lie side by side.
 
-    That is how the layers behind it like them (`reqnn.nn.rows`), and float64 has no fast convolution.
+    That is how the layers behind it like them (`reqnn.kernels.rows`), and float64 has no fast convolution.
 
     Shapes: parts (3, *) with C on logical axis `channels`, weight (O, C) → (3, *) with O there
     """

@@ -11,8 +11,8 @@ from __future__ import annotations
 from torch import Tensor, nn
 
 from reqnn.learned import LearnedCall
-from reqnn.nn.rows import to_rows
-from reqnn.products import times
+from reqnn.kernels.rows import to_rows
+from reqnn.kernels.products import times
 from reqnn.rules.options import channel_axis, choice, uniform, whole_number
 from reqnn.rules.vector_neurons.base import vector_neurons, vectors_of
 from reqnn.rules.vector_neurons.relu import cut

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numba import prange
 
-from reqnn.points.kernels.compile import compiled
+from reqnn.kernels.compile import compiled
 
 ROWS = 32  # points of one task of a forward loop
 CHUNK = 64  # channels that one task of `scatter` owns, so that no two tasks write to the same place

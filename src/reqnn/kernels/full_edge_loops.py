@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import prange
 
-from reqnn.points.kernels.compile import compiled
+from reqnn.kernels.compile import compiled
 
 POINTS = 64  # of a task on the way forth
 

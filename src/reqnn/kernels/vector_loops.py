@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numba import prange
 
-from reqnn.points.kernels.compile import compiled
+from reqnn.kernels.compile import compiled
 
 CHANNELS = 64  # of a task
 POINTS = 64  # of a task on the way forth

@@ -1,4 +1,4 @@
-"""The compiled loops behind `reqnn.nn.rows`; importing this needs numba.
+"""The compiled loops behind `reqnn.kernels.rows`.
 
 A row is one place of the network: the three parts of all its channels side by side, x (P, 3, C). The scale s (C,) is that of
 the batch-norm, c that of the ReLU rule (0: no ReLU). Sums over places go by blocks of rows, as many as `sums` (blocks, C) has,
@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import prange
 
-from reqnn.points.kernels.compile import compiled
+from reqnn.kernels.compile import compiled
 
 BLOCK = 128  # rows that one task works on
 TILE = 16  # rows that are turned at a time, where channels come before places: a line of the cache

@@ -1,6 +1,6 @@
 """Full quaternions a place a row: invariants of imaginary parts, and the gate, in one pass over memory each.
 
-Rows are places, as in `reqnn.nn.rows`: maps (*, 3, kinds·count), real parts (*, C), imaginary ones (*, 3, C). Derivatives are
+Rows are places, as in `reqnn.kernels.rows`: maps (*, 3, kinds·count), real parts (*, C), imaginary ones (*, 3, C). Derivatives are
 by hand; each function has a plain-torch twin, its oracle and the path where a gradient of a gradient is wanted.
 """
 
@@ -12,10 +12,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reqnn.nn.loops import run_loop
-from reqnn.tensor import safe_sqrt
-
-LOOPS = "full_part_loops"
+from reqnn.kernels import full_loops
+from reqnn.kernels.rows import safe_sqrt
+from reqnn.kernels.run import run
 
 
 def invariants_reference(maps: Tensor, count: int) -> Tensor:
@@ -43,7 +42,7 @@ class _Invariants(torch.autograd.Function):
         ctx.save_for_backward(maps)
         ctx.count = count
         out = maps.new_empty(*maps.shape[:-2], maps.shape[-1])
-        run_loop(LOOPS, "row_invariants", maps.flatten(0, -3), count, out.flatten(0, -2))
+        run(full_loops.row_invariants, maps.flatten(0, -3), count, out.flatten(0, -2))
         return out
 
     @staticmethod
@@ -52,7 +51,7 @@ class _Invariants(torch.autograd.Function):
         if torch.is_grad_enabled():
             return _twice(invariants_reference, (maps,), (ctx.count,), gradients[0])[0], None
         out, given = torch.empty_like(maps), gradients[0].contiguous()
-        run_loop(LOOPS, "row_invariants_back", maps.flatten(0, -3), ctx.count, given.flatten(0, -2), out.flatten(0, -3))
+        run(full_loops.row_invariants_back, maps.flatten(0, -3), ctx.count, given.flatten(0, -2), out.flatten(0, -3))
         return out, None
 
 
@@ -61,7 +60,7 @@ class _Gated(torch.autograd.Function):
     def forward(ctx: Any, real: Tensor, imaginary: Tensor) -> Tensor:
         ctx.save_for_backward(real, imaginary)
         out = torch.empty_like(imaginary)
-        run_loop(LOOPS, "gated", real.flatten(0, -2), imaginary.flatten(0, -3), out.flatten(0, -3))
+        run(full_loops.gated, real.flatten(0, -2), imaginary.flatten(0, -3), out.flatten(0, -3))
         return out
 
     @staticmethod
@@ -71,7 +70,7 @@ class _Gated(torch.autograd.Function):
             return _twice(gated_reference, (real, imaginary), (), gradients[0])
         of_real, of_imaginary, given = torch.empty_like(real), torch.empty_like(imaginary), gradients[0].contiguous()
         rows = (real.flatten(0, -2), imaginary.flatten(0, -3), given.flatten(0, -3))
-        run_loop(LOOPS, "gated_back", *rows, of_real.flatten(0, -2), of_imaginary.flatten(0, -3))
+        run(full_loops.gated_back, *rows, of_real.flatten(0, -2), of_imaginary.flatten(0, -3))
         return of_real, of_imaginary
 
 

@@ -19,9 +19,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reqnn.nn.loops import loops_run_on, run_loop
-from reqnn.nn.power import Power
-from reqnn.tensor import safe_sqrt
+from reqnn.kernels import row_loops
+from reqnn.kernels.power import Power
+from reqnn.kernels.run import loops_run_on, run
+
+def safe_sqrt(square: Tensor) -> Tensor:
+    """√x with gradient 0, not infinity, at x = 0."""
+    positive = square > 0
+    return torch.where(positive, square, 1).sqrt() * positive
+
 
 BLOCK = 128  # rows that are summed up before sums are added in float64
 
@@ -50,7 +56,7 @@ def total_power(rows: Tensor) -> Tensor:
     """Σ ‖x‖² of each channel over all places: (*, 3, C) → (C,) float64, without a gradient."""
     flat = rows.detach().flatten(0, -3)
     sums = block_sums(flat)
-    run_loop("row_loops", "power", flat, sums)
+    run(row_loops.power, flat, sums)
     return sums.sum(0)
 
 
@@ -72,10 +78,10 @@ class _Scaled(torch.autograd.Function):
     """What `relu` and `to_real` share: one pass forward; backward a sum over places, then one pass."""
 
     @staticmethod
-    def run(ctx: Any, x: Tensor, power: Power, c: float, loops: tuple[str, str, str], out: Tensor, flatten: Callable) -> Tensor:
+    def run(ctx: Any, x: Tensor, power: Power, c: float, loops: tuple[Callable, ...], out: Tensor, flatten: Callable) -> Tensor:
         ctx.save_for_backward(x, power.mean)
         ctx.power, ctx.c, ctx.loops, ctx.flatten = power, c, loops, flatten
-        run_loop("row_loops", loops[0], x.flatten(0, -3), power.scale().to(x.dtype), c, flatten(out))
+        run(loops[0], x.flatten(0, -3), power.scale().to(x.dtype), c, flatten(out))
         return out
 
     @staticmethod
@@ -89,14 +95,14 @@ class _Scaled(torch.autograd.Function):
         extra, returned = torch.zeros_like(scale), None
         if power.count or ctx.needs_input_grad[1]:
             sums = block_sums(rows)
-            run_loop("row_loops", ctx.loops[1], rows, scale, ctx.c, gradient, sums)
+            run(ctx.loops[1], rows, scale, ctx.c, gradient, sums)
             of_mean = power.pull(sums.sum(0))
             if power.count:
                 extra = power.share(of_mean).to(x.dtype)
             else:
                 returned = of_mean.to(mean.dtype)
         out = torch.empty_like(x)
-        run_loop("row_loops", ctx.loops[2], rows, scale, ctx.c, gradient, extra, out.flatten(0, -3))
+        run(ctx.loops[2], rows, scale, ctx.c, gradient, extra, out.flatten(0, -3))
         return out, returned, None, None
 
 
@@ -125,7 +131,7 @@ def _pull_twice(ctx: Any, x: Tensor, mean: Tensor, gradient: Tensor, reference: 
 class _Relu(_Scaled):
     @staticmethod
     def forward(ctx: Any, x: Tensor, mean: Tensor, power: Power, c: float) -> Tensor:
-        loops = ("forward", "slopes", "backward")
+        loops = (row_loops.forward, row_loops.slopes, row_loops.backward)
         return _Scaled.run(ctx, x, power, c, loops, torch.empty_like(x), _rows_of)
 
     @staticmethod
@@ -136,7 +142,7 @@ class _Relu(_Scaled):
 class _ToReal(_Scaled):
     @staticmethod
     def forward(ctx: Any, x: Tensor, mean: Tensor, power: Power, c: float) -> Tensor:
-        loops = ("squared_norm", "squared_norm_slopes", "squared_norm_backward")
+        loops = (row_loops.squared_norm, row_loops.squared_norm_slopes, row_loops.squared_norm_backward)
         return _Scaled.run(ctx, x, power, c, loops, x.new_empty(x.shape[0], x.shape[-1], *x.shape[1:-2]), _channels_of)
 
     @staticmethod
@@ -163,7 +169,7 @@ class _Longest(torch.autograd.Function):
         shape = (*x.shape[:axis], *x.shape[axis + 1 :])
         out = x.new_empty(shape)
         winner = torch.empty(*shape[:-2], shape[-1], dtype=torch.int32)
-        run_loop("row_loops", "longest", x.flatten(0, -3), inner, size, winner.flatten(0, -2), out.flatten(0, -3))
+        run(row_loops.longest, x.flatten(0, -3), inner, size, winner.flatten(0, -2), out.flatten(0, -3))
         ctx.save_for_backward(x, winner)
         ctx.axis, ctx.power = axis, power
         ctx.mark_non_differentiable(winner)
@@ -182,7 +188,7 @@ class _Longest(torch.autograd.Function):
         size, inner = x.shape[ctx.axis], x.shape[ctx.axis + 1 : -2].numel()
         out = torch.empty_like(x)
         rows = (x.flatten(0, -3), inner, size, winner.flatten(0, -2), gradient.contiguous().flatten(0, -3), extra)
-        run_loop("row_loops", "longest_backward", *rows, out.flatten(0, -3))
+        run(row_loops.longest_backward, *rows, out.flatten(0, -3))
         return out, None, returned, None
 
 

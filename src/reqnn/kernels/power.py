@@ -20,8 +20,8 @@ class Power:
     Attributes:
         mean: the statistic; while training that of a batch, otherwise the running one.
         eps: ε.
-        count: where it is the mean over the very rows that it is applied to, the number of rows; its derivative then goes
-            to these rows. 0 where it comes from elsewhere.
+        count: if it is the mean over the very rows that it is applied to, the number of rows; its derivative then goes
+            to these rows. 0 if it comes from elsewhere.
         reduce: adds up a tensor over all processes that share the statistic; `count` is of all of them.
     """
 

@@ -1,6 +1,6 @@
 """Compiled loops in which the two parts of a full quaternion meet: invariants, of rows and of edges, and the gate.
 
-Importing this needs numba. Callers are `reqnn.nn.full_rows` and `reqnn.nn.full_edges`; shapes are theirs. Edges and rows stand
+Importing this needs numba. Callers are `reqnn.kernels.full_rows` and `reqnn.nn.full_edges`; shapes are theirs. Edges and rows stand
 in one file because numba's cache notices a change of the file of a kernel, not of those it calls.
 """
 
@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import prange
 
-from reqnn.points.kernels.compile import compiled
+from reqnn.kernels.compile import compiled
 
 POINTS = 64  # of a task on the way forth
 ROWS = 256  # of a task

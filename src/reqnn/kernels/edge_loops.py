@@ -1,0 +1,295 @@
+"""The compiled loops behind `reqnn.kernels.edges`.
+
+A row is an edge from a centre i to one of its neighbours j: its feature e = y[j] + z[i] is not stored. Where z is empty the rows
+are stored, and row r is y[r]. The rows of a centre follow one another, from start[i] to start[i + 1]; weight (R,) is how many
+places the row stands for (a ball that is not full repeats its nearest point). s (C,) is the scale of the batch-norm, bound the
+constant c of the ReLU rule. Some loops work on the centres from `first` to `last` only, and on their rows.
+
+Shapes:
+    y: (M, 3, C); z: (P, 3, C) or (0, 3, C); neighbour: (R,) int32; start: (P + 1,) int64; weight: (R,)
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import prange
+
+from reqnn.kernels.compile import compiled
+
+CHUNK = 32  # channels that one task of a scatter owns
+SEARCHED = 64  # channels that one task of a search owns
+
+
+@compiled(fastmath={"contract"})
+def _edge(y, z, j, i, r, room):  # type: ignore[no-untyped-def]
+    """The feature (3, C) of one row."""
+    if z.shape[0] == 0:
+        return y[r]
+    for d in range(3):
+        near, centre, e = y[j, d], z[i, d], room[d]
+        for c in range(e.shape[0]):
+            e[c] = near[c] + centre[c]
+    return room
+
+
+@compiled(parallel=True, fastmath={"contract", "reassoc"})
+def power(y, z, neighbour, start, weight, sums):  # type: ignore[no-untyped-def]
+    """Σ weight·‖e‖² over all rows, (blocks, C)."""
+    centres, channels = start.shape[0] - 1, y.shape[2]
+    size = (centres + sums.shape[0] - 1) // sums.shape[0]
+    for block in prange(sums.shape[0]):
+        total, room = np.zeros(channels, y.dtype), np.empty((3, channels), y.dtype)
+        for i in range(block * size, min((block + 1) * size, centres)):
+            for r in range(start[i], start[i + 1]):
+                e, w = _edge(y, z, neighbour[r], i, r, room), weight[r]
+                e0, e1, e2 = e[0], e[1], e[2]
+                for c in range(channels):
+                    total[c] += w * (e0[c] * e0[c] + e1[c] * e1[c] + e2[c] * e2[c])
+        sums[block] = total
+
+
+@compiled(parallel=True, fastmath={"contract"})
+def relu(y, z, neighbour, start, first, last, s, bound, out):  # type: ignore[no-untyped-def]
+    """ReLU(s·e) of the rows of some centres, (rows, 3, C)."""
+    channels = y.shape[2]
+    for i in prange(first, last):
+        room = np.empty((3, channels), y.dtype)
+        for r in range(start[i], start[i + 1]):
+            e, h = _edge(y, z, neighbour[r], i, r, room), out[r - start[first]]
+            for c in range(channels):
+                norm = s[c] * np.sqrt(e[0, c] * e[0, c] + e[1, c] * e[1, c] + e[2, c] * e[2, c])
+                gain = s[c] if norm >= bound else s[c] * (norm / bound)
+                h[0, c] = gain * e[0, c]
+                h[1, c] = gain * e[1, c]
+                h[2, c] = gain * e[2, c]
+
+
+@compiled(parallel=True, fastmath={"contract"})
+def relu_back(y, z, neighbour, start, first, last, s, bound, gradient, slopes):  # type: ignore[no-untyped-def]
+    """The derivative of `relu` by e, in place of the gradient, and by s, a sum per centre: (last - first, C)."""
+    channels = y.shape[2]
+    tiny = np.finfo(y.dtype).tiny
+    for i in prange(first, last):
+        room, total = np.empty((3, channels), y.dtype), slopes[i - first]
+        total[:] = 0
+        for r in range(start[i], start[i + 1]):
+            e, g = _edge(y, z, neighbour[r], i, r, room), gradient[r - start[first]]
+            for c in range(channels):
+                norm = s[c] * np.sqrt(e[0, c] * e[0, c] + e[1, c] * e[1, c] + e[2, c] * e[2, c])
+                dot = e[0, c] * g[0, c] + e[1, c] * g[1, c] + e[2, c] * g[2, c]
+                total[c] += 2 * (norm / bound) * dot if norm < bound else dot
+            for c in range(channels):
+                d, f, h = e[0, c], e[1, c], e[2, c]
+                u, v, w = g[0, c], g[1, c], g[2, c]
+                norm = s[c] * np.sqrt(d * d + f * f + h * h)
+                shrinks = norm < bound
+                gain = s[c] * (norm / bound) if shrinks else s[c]
+                along = s[c] * s[c] * s[c] * (d * u + f * v + h * w) / (max(norm, tiny) * bound) if shrinks else s[c] * 0
+                g[0, c] = gain * u + along * d
+                g[1, c] = gain * v + along * f
+                g[2, c] = gain * w + along * h
+
+
+@compiled(parallel=True)
+def add_to_ends(gradient, neighbour, start, first, last, of_y, of_z):  # type: ignore[no-untyped-def]
+    """The gradient of every edge of some centres, added to its two ends; any number of parts."""
+    parts, channels = of_y.shape[1], of_y.shape[2]
+    for task in prange((channels + CHUNK - 1) // CHUNK):  # a task owns its channels: no two write to the same place
+        a, b = task * CHUNK, min((task + 1) * CHUNK, channels)
+        for i in range(first, last):
+            for r in range(start[i], start[i + 1]):
+                for part in range(parts):
+                    g = gradient[r - start[first], part][a:b]
+                    at_y, at_z = of_y[neighbour[r], part][a:b], of_z[i, part][a:b]
+                    for c in range(b - a):
+                        at_y[c] += g[c]
+                        at_z[c] += g[c]
+
+
+@compiled(parallel=True, fastmath={"contract"})
+def spread(y, z, neighbour, start, weight, extra, of_y, of_z):  # type: ignore[no-untyped-def]
+    """extra·weight·e of all rows, added to both their ends: what comes through the batch statistics."""
+    centres, channels = start.shape[0] - 1, y.shape[2]
+    for task in prange((channels + CHUNK - 1) // CHUNK):
+        a, b = task * CHUNK, min((task + 1) * CHUNK, channels)
+        factor = extra[a:b]
+        for i in range(centres):
+            for r in range(start[i], start[i + 1]):
+                w = weight[r]
+                if z.shape[0] == 0:
+                    for part in range(3):
+                        yj, at_y = y[r, part][a:b], of_y[r, part][a:b]
+                        for c in range(b - a):
+                            at_y[c] += factor[c] * w * yj[c]
+                else:
+                    j = neighbour[r]
+                    for part in range(3):
+                        yj, zi, at_y, at_z = y[j, part][a:b], z[i, part][a:b], of_y[j, part][a:b], of_z[i, part][a:b]
+                        for c in range(b - a):
+                            value = factor[c] * w * (yj[c] + zi[c])
+                            at_y[c] += value
+                            at_z[c] += value
+
+
+@compiled(parallel=True, fastmath={"contract"})
+def longest_rows(x, start, weight, first, winner, out, sums):  # type: ignore[no-untyped-def]
+    """The longest row of each centre in each channel: its number (centres, C), itself (centres, 3, C); Σ weight·‖x‖² (centres, C).
+
+    x holds the rows of these centres only; winner counts from the centre's first row. The first of equally long ones wins.
+    """
+    channels = x.shape[2]
+    for q in prange(winner.shape[0]):
+        base, begin, end = start[first], start[first + q], start[first + q + 1]
+        best = np.full(channels, -1.0, x.dtype)
+        chosen, total = winner[q], sums[q]
+        chosen[:] = 0
+        total[:] = 0
+        for r in range(begin, end):
+            row, w, place = x[r - base], weight[r], np.int32(r - begin)
+            for c in range(channels):
+                length = row[0, c] * row[0, c] + row[1, c] * row[1, c] + row[2, c] * row[2, c]
+                total[c] += w * length
+                longer = length > best[c]
+                best[c] = length if longer else best[c]
+                chosen[c] = place if longer else chosen[c]
+        for c in range(channels):
+            row = x[begin - base + chosen[c]]
+            for part in range(3):
+                out[q, part, c] = row[part, c]
+
+
+@compiled(parallel=True, fastmath={"contract"})
+def longest_rows_back(h, matrix, start, weight, first, winner, gradient, of_h, of_matrix):  # type: ignore[no-untyped-def]
+    """The derivative of the longest rows of h·matrixᵀ, added to weight·of_h (rows, 3, C) and to of_matrix (tasks, O, C).
+
+    Only winners have one: a sum over centres instead of a product over rows.
+    """
+    centres, _, outputs = gradient.shape
+    channels = h.shape[2]
+    size = (centres + of_matrix.shape[0] - 1) // of_matrix.shape[0]
+    for task in prange(of_matrix.shape[0]):
+        own = of_matrix[task]
+        for q in range(task * size, min((task + 1) * size, centres)):
+            begin = start[first + q] - start[first]
+            if weight[start[first + q]] != 1:  # the first row of a group that is not full
+                of_h[begin] *= weight[start[first + q]]
+            for o in range(outputs):
+                row, given, w, gw = h[begin + winner[q, o]], of_h[begin + winner[q, o]], matrix[o], own[o]
+                u, v, t = gradient[q, 0, o], gradient[q, 1, o], gradient[q, 2, o]
+                for c in range(channels):
+                    given[0, c] += u * w[c]
+                    given[1, c] += v * w[c]
+                    given[2, c] += t * w[c]
+                    gw[c] += u * row[0, c] + v * row[1, c] + t * row[2, c]
+
+
+@compiled(parallel=True, fastmath={"contract"})
+def longest(y, z, neighbour, start, weight, measured, winner, edge, sums):  # type: ignore[no-untyped-def]
+    """The longest edge of each centre in each channel, as `longest_rows`; Σ weight·‖e‖² (blocks, C) if measured."""
+    centres, channels = z.shape[0], z.shape[2]
+    blocks, chunks = sums.shape[0], (channels + SEARCHED - 1) // SEARCHED
+    size = (centres + blocks - 1) // blocks
+    for task in prange(chunks * blocks):
+        first, block = (task // blocks) * SEARCHED, task % blocks
+        last = min(first + SEARCHED, channels)
+        wide = last - first
+        power, flat, step = np.zeros(wide, np.float64), y.ravel(), np.uint64(channels)
+        for i in range(block * size, min((block + 1) * size, centres)):
+            best, place = np.full(wide, -1.0, y.dtype), np.zeros(wide, np.int32)
+            total = np.zeros(wide, y.dtype)
+            z0, z1, z2 = z[i, 0][first:last], z[i, 1][first:last], z[i, 2][first:last]
+            for r in range(start[i], start[i + 1]):
+                yj, here, w = y[neighbour[r]], np.int32(r - start[i]), weight[r]
+                y0, y1, y2 = yj[0][first:last], yj[1][first:last], yj[2][first:last]
+                for c in range(wide):
+                    e0, e1, e2 = y0[c] + z0[c], y1[c] + z1[c], y2[c] + z2[c]
+                    length = e0 * e0 + e1 * e1 + e2 * e2
+                    longer = length > best[c]
+                    best[c] = length if longer else best[c]
+                    place[c] = here if longer else place[c]
+                if measured:
+                    for c in range(wide):
+                        e0, e1, e2 = y0[c] + z0[c], y1[c] + z1[c], y2[c] + z2[c]
+                        total[c] += w * (e0 * e0 + e1 * e1 + e2 * e2)
+            won = winner[i][first:last]
+            won0, won1, won2 = edge[i, 0][first:last], edge[i, 1][first:last], edge[i, 2][first:last]
+            for c in range(wide):
+                power[c] += total[c]
+                won[c] = place[c]
+                at = np.uint64(3 * channels * neighbour[start[i] + place[c]] + first + c)
+                won0[c] = flat[at] + z0[c]
+                won1[c] = flat[at + step] + z1[c]
+                won2[c] = flat[at + step + step] + z2[c]
+        sums[block, first:last] = power
+
+
+@compiled(parallel=True, fastmath={"contract"})
+def longest_back(y, z, neighbour, start, weight, winner, gradient, slope, measured, of_y, of_z):  # type: ignore[no-untyped-def]
+    """The derivative of `longest`: the winner's goes to its two ends, that of the sums, slope (C,), to all edges."""
+    centres, channels = z.shape[0], z.shape[2]
+    for task in prange((channels + CHUNK - 1) // CHUNK):
+        a, b = task * CHUNK, min((task + 1) * CHUNK, channels)
+        wide, factor = b - a, slope[a:b]
+        of_y[:, :, a:b] = 0
+        of_z[:, :, a:b] = gradient[:, :, a:b]
+        if measured:
+            for i in range(centres):
+                for part in range(3):
+                    zi, total, at_z = z[i, part][a:b], np.zeros(wide, y.dtype), of_z[i, part][a:b]
+                    for r in range(start[i], start[i + 1]):
+                        j, w = neighbour[r], weight[r]
+                        yj, at_y = y[j, part][a:b], of_y[j, part][a:b]
+                        for c in range(wide):
+                            e = w * (yj[c] + zi[c])
+                            total[c] += e
+                            at_y[c] += e
+                    for c in range(wide):
+                        at_z[c] += factor[c] * total[c]
+            for j in range(y.shape[0]):
+                for part in range(3):
+                    at_y = of_y[j, part][a:b]
+                    for c in range(wide):
+                        at_y[c] *= factor[c]
+        for i in range(centres):
+            for c in range(a, b):
+                j = neighbour[start[i] + winner[i, c]]
+                for part in range(3):
+                    of_y[j, part, c] += gradient[i, part, c]
+
+
+@compiled(parallel=True, fastmath={"contract", "reassoc"})
+def weighted(y, idx, w, out):  # type: ignore[no-untyped-def]
+    """Σ_k w[i, k]·y[idx[i, k]]. Shapes: y (M, D), idx and w (P, K) → out (P, D)"""
+    for i in prange(idx.shape[0]):
+        row = out[i]
+        row[:] = 0
+        for k in range(idx.shape[1]):
+            yj, a = y[idx[i, k]], w[i, k]
+            for c in range(row.shape[0]):
+                row[c] += a * yj[c]
+
+
+@compiled(parallel=True, fastmath={"contract", "reassoc"})
+def weighted_back_w(y, idx, gradient, of_w):  # type: ignore[no-untyped-def]
+    """The derivative of `weighted` by w."""
+    for i in prange(idx.shape[0]):
+        g = gradient[i]
+        for k in range(idx.shape[1]):
+            yj, total = y[idx[i, k]], y.dtype.type(0)
+            for c in range(g.shape[0]):
+                total += g[c] * yj[c]
+            of_w[i, k] = total
+
+
+@compiled(parallel=True, fastmath={"contract"})
+def weighted_back_y(idx, w, gradient, of_y):  # type: ignore[no-untyped-def]
+    """The derivative of `weighted` by y, added to of_y (M, D)."""
+    wide = of_y.shape[1]
+    for task in prange((wide + SEARCHED - 1) // SEARCHED):
+        a, b = task * SEARCHED, min((task + 1) * SEARCHED, wide)
+        for i in range(idx.shape[0]):
+            g = gradient[i][a:b]
+            for k in range(idx.shape[1]):
+                at, factor = of_y[idx[i, k]][a:b], w[i, k]
+                for c in range(b - a):
+                    at[c] += factor * g[c]

@@ -1,0 +1,37 @@
+"""Calling compiled loops on torch tensors."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from reqnn.kernels.threads import threads_of_torch
+
+enabled = os.environ.get("REQNN_KERNELS", "on").lower() not in ("off", "0", "no", "false")
+"""Whether compiled loops run at all; the environment variable REQNN_KERNELS=off switches them off."""
+
+
+def loops_run_on(x: Tensor) -> bool:
+    """Whether compiled loops can run on this tensor now: a plain one on the CPU, in float32 or float64, outside of graphs."""
+    if type(x) is not Tensor or x.device.type != "cpu" or x.dtype not in (torch.float32, torch.float64):
+        return False
+    return enabled and plain_torch_now()
+
+
+def plain_torch_now() -> bool:
+    """Whether nothing traces, transforms or casts what is computed: no graph, no functorch transform, no autocast."""
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+        return False
+    return not torch.is_autocast_enabled("cpu") and not torch.is_autocast_enabled("cuda")
+
+
+def run(loop: Callable[..., None], *arguments: Any) -> None:
+    """Call a loop on as many threads as torch uses; numbers take the dtype of the first tensor."""
+    arrays = [value.detach().numpy() if isinstance(value, Tensor) else value for value in arguments]
+    dtype = arrays[0].dtype.type
+    with threads_of_torch():
+        loop(*(dtype(value) if isinstance(value, float) else value for value in arrays))
