@@ -234,10 +234,16 @@ class Gathered(Summed):
                         return axis
         return None
 
-    def edges(self, axis: int) -> tuple[Tensor, Tensor | None, Groups] | None:
+    def grouped_along(self, axis: int, groups: Groups | None = None) -> tuple[Tensor, Tensor | None, Groups]:
+        """As `edges`, for features that are known to have that form."""
+        found = self.edges(axis, groups)
+        assert found is not None
+        return found
+
+    def edges(self, axis: int, groups: Groups | None = None) -> tuple[Tensor, Tensor | None, Groups] | None:
         """y (M, parts, C), z (P, parts, C) and the groups along an axis of places; None if it has another form.
 
-        P numbers the other places in their order.
+        P numbers the other places in their order. The groups may be known already.
         """
         if len(self.blocks) != 1:
             return None
@@ -258,7 +264,7 @@ class Gathered(Summed):
                 return None
         if y is None or neighbours is None:
             return None
-        groups = from_index(neighbours.reshape(-1, neighbours.shape[-1]), y)
+        groups = groups or from_index(neighbours.reshape(-1, neighbours.shape[-1]), y)
         return y.contiguous(), None if z is None else z.contiguous(), groups
 
     def total(self, axis: int, weights: Tensor | None = None) -> Tensor | None:

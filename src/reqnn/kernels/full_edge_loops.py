@@ -1,7 +1,7 @@
-"""The compiled loops behind `reqnn.nn.full_edges`; importing this needs numba. Shapes are those of the callers.
+"""The compiled loops behind `reqnn.kernels.full_edges`: real and imaginary parts of edges. See `reqnn.kernels.edge_loops`.
 
-A task owns a cloud, forward also only some of its points, so that backward no two tasks write to the same place. Short inner
-loops over channels, with at most two written arrays, for the compiler to do several channels at once.
+s (R, C) is the real part of every row, u = scale·s + shift what the batch-norm makes of it. The imaginary part is the edge
+e = y[j] + z[i], divided by its size √(1/C Σ_c ‖e_c‖² + unit) if unit > 0, and times the gate γ(u) = ½ + ½·u/√(1 + u²) if gated.
 """
 
 from __future__ import annotations
@@ -10,137 +10,69 @@ import numpy as np
 from numba import prange
 
 from reqnn.kernels.compile import compiled
+from reqnn.kernels.edge_loops import _edge
+from reqnn.kernels.full_loops import _found, _pulled
 
-POINTS = 64  # of a task on the way forth
+ROWS = 64  # of a task
 
 
 @compiled(parallel=True, fastmath={"contract"})
-def add_ends(t, a, b, idx, sums):  # type: ignore[no-untyped-def]
-    """t_ij += a_j + b_i, in place; Σ and Σ² over the edges of a cloud: sums (B, 2, O) float64."""
-    clouds, points, neighbours, channels = t.shape
-    for n in prange(clouds):
-        total, squares = np.zeros(channels, np.float64), np.zeros(channels, np.float64)
-        for i in range(points):
-            once, twice = np.zeros(channels, t.dtype), np.zeros(channels, t.dtype)
-            bi = b[n, i]
-            for place in range(neighbours):
-                s, aj = t[n, i, place], a[n, idx[n, i, place]]
-                for c in range(channels):
-                    s[c] += aj[c] + bi[c]
-                for c in range(channels):
-                    once[c] += s[c]
-                    twice[c] += s[c] * s[c]
+def invariants(y, z, neighbour, start, count, out):  # type: ignore[no-untyped-def]
+    """The invariants of every row: (R, kinds·count)."""
+    width = y.shape[2]
+    for i in prange(start.shape[0] - 1):
+        room = np.empty((3, width), y.dtype)
+        for r in range(start[i], start[i + 1]):
+            _found(_edge(y, z, neighbour[r], i, r, room), count, out[r])
+
+
+@compiled(parallel=True, fastmath={"contract"})
+def invariants_back(y, z, neighbour, start, first, last, count, gradient, of_e):  # type: ignore[no-untyped-def]
+    """The way back through `invariants` for the rows of some centres: (rows, 3, kinds·count)."""
+    width = y.shape[2]
+    for i in prange(first, last):
+        room, weight = np.empty((3, width), y.dtype), np.empty(count, y.dtype)
+        for r in range(start[i], start[i + 1]):
+            _pulled(_edge(y, z, neighbour[r], i, r, room), count, gradient[r], weight, of_e[r - start[first]])
+
+
+@compiled(parallel=True, fastmath={"contract"})
+def add_ends(s, a, b, neighbour, start, out):  # type: ignore[no-untyped-def]
+    """s + a[j] + b[i]."""
+    channels = s.shape[1]
+    for i in prange(start.shape[0] - 1):
+        bi = b[i]
+        for r in range(start[i], start[i + 1]):
+            row, aj, to = s[r], a[neighbour[r]], out[r]
             for c in range(channels):
-                total[c] += once[c]
-                squares[c] += twice[c]
-        sums[n, 0] = total
-        sums[n, 1] = squares
+                to[c] = row[c] + (aj[c] + bi[c])
+
+
+@compiled(parallel=True, fastmath={"contract", "reassoc"})
+def moments(s, weight, sums):  # type: ignore[no-untyped-def]
+    """Σ weight·s and Σ weight·s², (blocks, 2, C) float64."""
+    rows, channels = s.shape
+    size = (rows + sums.shape[0] - 1) // sums.shape[0]
+    for block in prange(sums.shape[0]):
+        once, twice = np.zeros(channels, s.dtype), np.zeros(channels, s.dtype)
+        for r in range(block * size, min((block + 1) * size, rows)):
+            row, w = s[r], weight[r]
+            for c in range(channels):
+                once[c] += w * row[c]
+                twice[c] += w * row[c] * row[c]
+        sums[block, 0] = once
+        sums[block, 1] = twice
 
 
 @compiled(fastmath={"contract", "reassoc"})
-def _power(y, z):  # type: ignore[no-untyped-def]
-    """Σ_c ‖y_c + z_c‖²."""
-    total = y.dtype.type(0)
+def _size(e, unit):  # type: ignore[no-untyped-def]
+    """1 / √(1/C Σ_c ‖e_c‖² + unit)."""
+    total = e.dtype.type(0)
     for d in range(3):
-        one, two = y[d], z[d]
-        for c in range(one.shape[0]):
-            e = one[c] + two[c]
-            total += e * e
-    return total
-
-
-@compiled(parallel=True, fastmath={"contract"})
-def pool(s, y, z, idx, scale, shift, slope, unit, real, winner, imaginary):  # type: ignore[no-untyped-def]
-    """The largest u of each channel, behind the leaky ReLU, and the mean of the gated imaginary parts."""
-    clouds, points, neighbours, channels = s.shape
-    blocks = (points + POINTS - 1) // POINTS
-    one, half, share = s.dtype.type(1), s.dtype.type(0.5), s.dtype.type(1) / s.dtype.type(neighbours)
-    for task in prange(clouds * blocks):
-        b, block = task // blocks, task % blocks
-        gate = np.empty(channels, s.dtype)
-        for i in range(block * POINTS, min((block + 1) * POINTS, points)):
-            best, place_of = real[b, i], winner[b, i]
-            best[:] = -np.inf
-            place_of[:] = 0
-            imaginary[b, i] = 0
-            for place in range(neighbours):
-                j, here = idx[b, i, place], s[b, i, place]
-                factor = share
-                if unit > 0:
-                    factor = share / np.sqrt(_power(y[b, j], z[b, i]) / s.dtype.type(channels) + unit)
-                for c in range(channels):
-                    u = scale[c] * here[c] + shift[c]
-                    gate[c] = factor * (half + half * u / np.sqrt(one + u * u))
-                for c in range(channels):
-                    u = scale[c] * here[c] + shift[c]
-                    larger = u > best[c]
-                    place_of[c] = place if larger else place_of[c]
-                    best[c] = u if larger else best[c]
-                for d in range(3):
-                    yj, zi, total = y[b, j, d], z[b, i, d], imaginary[b, i, d]
-                    for c in range(channels):
-                        total[c] += gate[c] * (yj[c] + zi[c])
-            for c in range(channels):
-                best[c] = best[c] if best[c] > 0 else slope * best[c]
-
-
-@compiled(parallel=True, fastmath={"contract"})
-def pool_back(s, y, z, idx, scale, shift, slope, unit, winner, of_real, of_imaginary, of_u, of_y, of_z, sums):  # type: ignore[no-untyped-def]
-    """The way back through `pool` to u (B, N, k, O), y and z; Σ of_u and Σ of_u·s of a cloud: sums (B, 2, O) float64.
-
-    With the gradient g, factor f (1/k, or 1/k over the size of the edge), γ = ½ + ½u/√(1 + u²), γ′ = ½(1 + u²)^(−3/2):
-
-        u gets f·γ′·⟨g, e⟩,    e gets f·γ·g − f·f²k²/O·Σ_c γ⟨g, e⟩ · e, the second part where the size divides
-    """
-    clouds, points, neighbours, channels = s.shape
-    one, half, zero = s.dtype.type(1), s.dtype.type(0.5), s.dtype.type(0)
-    share, width = one / s.dtype.type(neighbours), s.dtype.type(channels)
-    for b in prange(clouds):
-        work = np.empty((4, channels), s.dtype)
-        gate, rise, dot, at_winner = work[0], work[1], work[2], work[3]
-        total, weighted = np.zeros(channels, np.float64), np.zeros(channels, np.float64)
-        of_y[b] = 0
-        of_z[b] = 0
-        for i in range(points):
-            once, twice = np.zeros(channels, s.dtype), np.zeros(channels, s.dtype)
-            wins, given = winner[b, i], of_real[b, i]
-            for c in range(channels):
-                u = scale[c] * s[b, i, wins[c], c] + shift[c]
-                at_winner[c] = given[c] if u > 0 else slope * given[c]
-            z0, z1, z2 = z[b, i, 0], z[b, i, 1], z[b, i, 2]
-            g0, g1, g2 = of_imaginary[b, i, 0], of_imaginary[b, i, 1], of_imaginary[b, i, 2]
-            for place in range(neighbours):
-                j, here, out = idx[b, i, place], s[b, i, place], of_u[b, i, place]
-                y0, y1, y2 = y[b, j, 0], y[b, j, 1], y[b, j, 2]
-                for c in range(channels):
-                    u = scale[c] * here[c] + shift[c]
-                    r = one / np.sqrt(one + u * u)
-                    gate[c] = half + half * u * r
-                    rise[c] = half * r * r * r
-                for c in range(channels):
-                    dot[c] = g0[c] * (y0[c] + z0[c]) + g1[c] * (y1[c] + z1[c]) + g2[c] * (y2[c] + z2[c])
-                factor, shrink = share, zero
-                if unit > 0:
-                    inverse = one / np.sqrt(_power(y[b, j], z[b, i]) / width + unit)
-                    factor = share * inverse
-                    shrink = factor * inverse * inverse / width * _inner(gate, dot)
-                for c in range(channels):
-                    out[c] = factor * rise[c] * dot[c] + (at_winner[c] if wins[c] == place else zero)
-                for c in range(channels):
-                    once[c] += out[c]
-                    twice[c] += out[c] * here[c]
-                for d in range(3):
-                    yj, zi, gi = y[b, j, d], z[b, i, d], of_imaginary[b, i, d]
-                    at_j, at_i = of_y[b, j, d], of_z[b, i, d]
-                    for c in range(channels):
-                        value = factor * gate[c] * gi[c] - shrink * (yj[c] + zi[c])
-                        at_j[c] += value
-                        at_i[c] += value
-            for c in range(channels):
-                total[c] += once[c]
-                weighted[c] += twice[c]
-        sums[b, 0] = total
-        sums[b, 1] = weighted
+        row = e[d]
+        for c in range(row.shape[0]):
+            total += row[c] * row[c]
+    return e.dtype.type(1) / np.sqrt(total / e.dtype.type(e.shape[1]) + unit)
 
 
 @compiled(fastmath={"contract", "reassoc"})
@@ -152,18 +84,146 @@ def _inner(a, b):  # type: ignore[no-untyped-def]
 
 
 @compiled(parallel=True, fastmath={"contract"})
-def spread(of_u, s, idx, scale, constant, linear, of_a, of_b):  # type: ignore[no-untyped-def]
-    """of_u becomes scale·of_u + constant + linear·s, the gradient of s_ij, in place; its sums at both ends of each edge."""
-    clouds, points, neighbours, channels = s.shape
-    for b in prange(clouds):
-        of_a[b] = 0
-        of_b[b] = 0
-        for i in range(points):
-            at_i = of_b[b, i]
-            for place in range(neighbours):
-                out, here, at_j = of_u[b, i, place], s[b, i, place], of_a[b, idx[b, i, place]]
+def activate(s, y, z, neighbour, start, first, last, scale, shift, unit, gated, slope, real, imaginary):  # type: ignore[no-untyped-def]
+    """Both parts of the rows of some centres behind batch-norm, leaky ReLU (slope) and gate: (rows, C), (rows, 3, C)."""
+    channels = s.shape[1]
+    one, half = s.dtype.type(1), s.dtype.type(0.5)
+    for i in prange(first, last):
+        room, gate = np.empty((3, channels), s.dtype), np.empty(channels, s.dtype)
+        for r in range(start[i], start[i + 1]):
+            e, here, out = _edge(y, z, neighbour[r], i, r, room), s[r], real[r - start[first]]
+            factor = _size(e, unit) if unit > 0 else one
+            for c in range(channels):
+                u = scale[c] * here[c] + shift[c]
+                out[c] = u if u > 0 else slope * u
+                gate[c] = factor * (half + half * u / np.sqrt(one + u * u)) if gated else factor
+            for d in range(3):
+                row, to = e[d], imaginary[r - start[first], d]
                 for c in range(channels):
-                    out[c] = scale[c] * out[c] + constant[c] + linear[c] * here[c]
+                    to[c] = gate[c] * row[c]
+
+
+@compiled(parallel=True, fastmath={"contract"})
+def activate_back(
+    s, y, z, neighbour, start, first, last, scale, shift, unit, gated, slope, of_real, of_imaginary, of_s, of_e, sums
+):  # type: ignore[no-untyped-def]
+    """The way back through `activate`, for given gradients of these rows: of_s (rows, C), of_e (rows, 3, C).
+
+    sums (last - first, 2, C): Σ ∂u and Σ ∂u·s of each centre. With the gradient g, γ′ = ½(1 + u²)^(−3/2) and the size f:
+    u gets f·γ′·⟨g, e⟩, e gets f·γ·g − f³/C·Σ_c γ⟨g, e⟩·e. of_e may be of_imaginary.
+    """
+    channels = s.shape[1]
+    one, half, zero, width = s.dtype.type(1), s.dtype.type(0.5), s.dtype.type(0), s.dtype.type(s.shape[1])
+    for i in prange(first, last):
+        room, work = np.empty((3, channels), s.dtype), np.empty((3, channels), s.dtype)
+        gate, rise, dot = work[0], work[1], work[2]
+        once, twice = sums[i - first, 0], sums[i - first, 1]
+        once[:] = 0
+        twice[:] = 0
+        for r in range(start[i], start[i + 1]):
+            e, here, q = _edge(y, z, neighbour[r], i, r, room), s[r], r - start[first]
+            given, out = of_real[q], of_s[q]
+            g0, g1, g2 = of_imaginary[q, 0], of_imaginary[q, 1], of_imaginary[q, 2]
+            e0, e1, e2 = e[0], e[1], e[2]
+            for c in range(channels):
+                dot[c] = g0[c] * e0[c] + g1[c] * e1[c] + g2[c] * e2[c]
+            if gated:
                 for c in range(channels):
-                    at_j[c] += out[c]
-                    at_i[c] += out[c]
+                    u = scale[c] * here[c] + shift[c]
+                    k = one / np.sqrt(one + u * u)
+                    gate[c] = half + half * u * k
+                    rise[c] = half * k * k * k
+            else:
+                gate[:] = one
+                rise[:] = zero
+            factor, shrink = one, zero
+            if unit > 0:
+                factor = _size(e, unit)
+                shrink = factor * factor * factor / width * _inner(gate, dot)
+            for c in range(channels):
+                u = scale[c] * here[c] + shift[c]
+                of_u = factor * rise[c] * dot[c] + (given[c] if u > 0 else slope * given[c])
+                once[c] += of_u
+                twice[c] += of_u * here[c]
+                out[c] = scale[c] * of_u
+            for d in range(3):
+                g, row, to = of_imaginary[q, d], e[d], of_e[q, d]
+                for c in range(channels):
+                    to[c] = factor * gate[c] * g[c] - shrink * row[c]
+
+
+@compiled(parallel=True, fastmath={"contract"})
+def pool(s, y, z, neighbour, start, weight, size, scale, shift, unit, gated, largest, winner, imaginary):  # type: ignore[no-untyped-def]
+    """The largest u of each centre and channel, its row counted from the first, and the mean of the imaginary parts."""
+    channels = s.shape[1]
+    one, half, share = s.dtype.type(1), s.dtype.type(0.5), s.dtype.type(1) / s.dtype.type(size)
+    for i in prange(start.shape[0] - 1):
+        room, gate = np.empty((3, channels), s.dtype), np.empty(channels, s.dtype)
+        best, place = largest[i], winner[i]
+        best[:] = -np.inf
+        place[:] = 0
+        imaginary[i] = 0
+        for r in range(start[i], start[i + 1]):
+            e, here, number = _edge(y, z, neighbour[r], i, r, room), s[r], np.int32(r - start[i])
+            factor = share * weight[r]
+            if unit > 0:
+                factor *= _size(e, unit)
+            for c in range(channels):
+                u = scale[c] * here[c] + shift[c]
+                gate[c] = factor * (half + half * u / np.sqrt(one + u * u)) if gated else factor
+            for c in range(channels):
+                u = scale[c] * here[c] + shift[c]
+                larger = u > best[c]
+                place[c] = number if larger else place[c]
+                best[c] = u if larger else best[c]
+            for d in range(3):
+                row, total = e[d], imaginary[i, d]
+                for c in range(channels):
+                    total[c] += gate[c] * row[c]
+
+
+@compiled(parallel=True, fastmath={"contract"})
+def pool_back(
+    s, y, z, neighbour, start, weight, size, first, last, scale, shift, unit, gated, winner, of_largest, of_imaginary, of_s, of_e, sums
+):  # type: ignore[no-untyped-def]
+    """The way back through `pool` for the rows of some centres, as in `activate_back`; gradients are those of all centres."""
+    channels = s.shape[1]
+    one, half, zero, width = s.dtype.type(1), s.dtype.type(0.5), s.dtype.type(0), s.dtype.type(s.shape[1])
+    share = one / s.dtype.type(size)
+    for i in prange(first, last):
+        room, work = np.empty((3, channels), s.dtype), np.empty((3, channels), s.dtype)
+        gate, rise, dot = work[0], work[1], work[2]
+        once, twice = sums[i - first, 0], sums[i - first, 1]
+        once[:] = 0
+        twice[:] = 0
+        wins, given = winner[i], of_largest[i]
+        g0, g1, g2 = of_imaginary[i, 0], of_imaginary[i, 1], of_imaginary[i, 2]
+        for r in range(start[i], start[i + 1]):
+            e, here, q, number = _edge(y, z, neighbour[r], i, r, room), s[r], r - start[first], r - start[i]
+            out, counted = of_s[q], share * weight[r]
+            e0, e1, e2 = e[0], e[1], e[2]
+            for c in range(channels):
+                dot[c] = g0[c] * e0[c] + g1[c] * e1[c] + g2[c] * e2[c]
+            if gated:
+                for c in range(channels):
+                    u = scale[c] * here[c] + shift[c]
+                    k = one / np.sqrt(one + u * u)
+                    gate[c] = half + half * u * k
+                    rise[c] = half * k * k * k
+            else:
+                gate[:] = one
+                rise[:] = zero
+            factor, shrink = counted, zero
+            if unit > 0:
+                f = _size(e, unit)
+                factor = counted * f
+                shrink = counted * f * f * f / width * _inner(gate, dot)
+            for c in range(channels):
+                of_u = factor * rise[c] * dot[c] + (given[c] if wins[c] == number else zero)
+                once[c] += of_u
+                twice[c] += of_u * here[c]
+                out[c] = scale[c] * of_u
+            for d in range(3):
+                g, row, to = of_imaginary[i, d], e[d], of_e[q, d]
+                for c in range(channels):
+                    to[c] = factor * gate[c] * g[c] - shrink * row[c]

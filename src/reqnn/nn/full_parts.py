@@ -68,7 +68,7 @@ def join(x: QuaternionTensor, real: Tensor, imaginary: Tensor, axis: int) -> Qua
     """
     kind, before = torch.promote_types(real.dtype, imaginary.dtype), x.still_deferred  # autocast may have split them
     real, imaginary = real.to(kind), imaginary.to(kind)
-    kept = Parts(real, imaginary, axis, x.waiting if before is None else before.waiting)
+    kept = Parts(real, imaginary, axis, before.waiting if isinstance(before, Parts) else x.waiting)
     out = x.like(kept.raw).wait_for(kept)
     out.channel_axis = axis
     return out

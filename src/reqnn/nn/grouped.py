@@ -24,6 +24,7 @@ from reqnn.kernels.groups import Groups
 from reqnn.kernels.power import Power
 from reqnn.kernels.rows import from_rows
 from reqnn.nn.deferred import scaled
+from reqnn.nn.full_grouped import runs_along
 from reqnn.tensor import GradMode, QuaternionTensor
 
 
@@ -170,9 +171,7 @@ class Grouped(Summed):
 
     def groups_along(self, axis: int) -> bool:
         """Whether an axis of the places runs over the neighbours of each centre, the centres in their order."""
-        order = self.place.movedim(axis, -1)
-        same = self.place.device.type == "meta" or order.data_ptr() == self.origin.data_ptr()
-        return same and order.is_contiguous() and order.shape[-1] == self.groups.size and order.numel() == self.groups.count
+        return runs_along(self.place, self.origin, self.groups, axis)
 
     def longest(self, axis: int) -> tuple[Tensor, Power | None, Tensor]:
         """The longest along the neighbours: rows (P, 3, C), to be scaled by the power and to go through the ReLU; its place."""
