@@ -33,7 +33,7 @@ def norms(net):
 
 @pytest.mark.parametrize("name", ["pointnet2", "pointconv"])
 def test_frozen_norms_stay_frozen_where_the_ordinary_code_runs(name, points, monkeypatch):
-    monkeypatch.setenv("REQNN_KERNELS", "off")
+    monkeypatch.setattr("reqnn.kernels.run.enabled", False)
     net = reqnn.create_model(name, equivariant=True, **GROUPED).train()
     for norm in norms(net):
         norm.eval()
@@ -47,7 +47,7 @@ def test_statistics_are_estimated_anew_where_the_ordinary_code_runs(points, monk
     fused = reqnn.create_model("pointnet2", equivariant=True, **GROUPED).eval()
     plain = copy.deepcopy(fused)
     recalibrate(fused, [points])
-    monkeypatch.setenv("REQNN_KERNELS", "off")
+    monkeypatch.setattr("reqnn.kernels.run.enabled", False)
     recalibrate(plain, [points])
     torch.testing.assert_close(plain.state_dict(), fused.state_dict(), rtol=1e-3, atol=1e-3)
     assert not plain.training

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from equivariance import generator
-from reqnn import products
+from reqnn.kernels import products
 from reqnn.kernels.products import times
 
 

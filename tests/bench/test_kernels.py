@@ -13,7 +13,8 @@ from reqnn.bench.kernels import (
     all_ways,
     measure_kernels,
 )
-from reqnn.bench.variants import clouds, kernels_switched
+from reqnn.bench.variants import clouds
+from reqnn.kernels.run import switched
 
 
 def test_records(settings):
@@ -30,7 +31,7 @@ def test_all_ways_find_the_same(settings):
     ways = all_ways(clouds(2, 200)[0], settings)
     for kernel, calls in ways.items():
         found = calls[KERNEL]()
-        with kernels_switched(False):
+        with switched(False):
             reference = calls[REFERENCE]()
         torch.testing.assert_close(found, reference)
         if kernel == DENSITY:

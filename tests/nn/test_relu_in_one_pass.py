@@ -51,7 +51,7 @@ def test_at_zero_and_at_c():
 def test_without_kernels(monkeypatch):
     x = torch.randn(3, 5, dtype=torch.float64)
     expected = relu(x, 1.0)
-    monkeypatch.setenv("REQNN_KERNELS", "off")
+    monkeypatch.setattr("reqnn.kernels.run.enabled", False)
     torch.testing.assert_close(relu(x, 1.0), expected, rtol=1e-14, atol=0)
 
 

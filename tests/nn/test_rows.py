@@ -104,7 +104,7 @@ def test_a_layer_is_the_same_with_and_without_loops(shape, training, monkeypatch
     x = draw(0, *shape).components
     a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
     fast, running = run(a)
-    monkeypatch.setenv("REQNN_KERNELS", "off")
+    monkeypatch.setattr("reqnn.kernels.run.enabled", False)
     slow, expected = run(b)
     torch.testing.assert_close(fast.components, slow.components, rtol=1e-12, atol=1e-12)
     torch.testing.assert_close(running, expected)

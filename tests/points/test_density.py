@@ -6,12 +6,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from reqnn.errors import InputError
+from reqnn.kernels import run
 from reqnn.points import density, kernels
 from reqnn.points.density import plain_density
 
 from .clouds import DTYPES, Quaternions, generic, moved, seeds
 
-needs_kernels = pytest.mark.skipif(not kernels.available(), reason="numba is missing or kernels are switched off")
+needs_kernels = pytest.mark.skipif(not run.enabled, reason="numba is missing or kernels are switched off")
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -115,7 +116,7 @@ def test_without_kernels_and_where_they_stand_aside(monkeypatch):
     xyz = generic(5, 20, dtype=torch.float32)
     density(xyz * 1e-20, 1e-20)  # the square of the bandwidth underflows
     density(xyz * 1e18, 1.0)  # squares of coordinates overflow
-    monkeypatch.setenv("REQNN_KERNELS", "off")
+    monkeypatch.setattr("reqnn.kernels.run.enabled", False)
     assert torch.equal(density(xyz, 0.3), plain_density(xyz, 0.3))
 
 

@@ -3,27 +3,22 @@
 import os
 import subprocess
 import sys
-from contextlib import contextmanager
 
 import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from reqnn.kernels import run
 from reqnn.points import ball_query, farthest_point_sample, kernels, knn
 
 from .clouds import DTYPES, cube, generic, grid, seeds
 
-pytestmark = pytest.mark.skipif(not kernels.available(), reason="numba is missing or kernels are switched off")
+pytestmark = pytest.mark.skipif(not run.enabled, reason="numba is missing or kernels are switched off")
 
 
-@contextmanager
 def plain_torch():
-    os.environ["REQNN_KERNELS"] = "off"
-    try:
-        yield
-    finally:
-        del os.environ["REQNN_KERNELS"]
+    return run.switched(False)
 
 
 def differences(search, *arguments):
@@ -164,13 +159,12 @@ def test_torch_keeps_its_number_of_threads(threads):
     subprocess.run([sys.executable, "-c", code], check=True, env=environment)
 
 
-def test_without_numba(monkeypatch):
+def test_without_kernels(monkeypatch):
     xyz = generic(0)
     expected = knn(xyz, xyz, 5), ball_query(xyz, xyz, 0.5, 5), farthest_point_sample(xyz, 9)
-    monkeypatch.setitem(sys.modules, "numba", None)
+    monkeypatch.setattr(run, "enabled", False)
     monkeypatch.setattr(kernels, "nearest_points", None)
     monkeypatch.setattr(kernels, "farthest_points", None)
-    assert not kernels.available()
     found = knn(xyz, xyz, 5), ball_query(xyz, xyz, 0.5, 5), farthest_point_sample(xyz, 9)
     assert all(map(torch.equal, found, expected))
 

@@ -215,8 +215,8 @@ def test_bfloat16_keeps_weights_and_statistics_in_float32(
     settings: Callable,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setenv("REQNN_KERNELS", kernels)
-    config = settings(**{**REQNN, "equivariant": equivariant}, epochs=1, precision="bf16-mixed", factorised=False)
+    monkeypatch.setattr("reqnn.kernels.run.enabled", kernels == "on")
+    config = settings(**{**REQNN, "equivariant": equivariant}, epochs=1, precision="bf16-mixed")
     fit(config, clouds, held_out, quiet=True)
     assert all(tensor.dtype in (torch.float32, torch.int64) for tensor in state(config.folder).values())
     exact = replace(config, precision="32-true", out=f"{config.out}-exact")

@@ -47,11 +47,11 @@ def test_flags_override_the_preset_also_with_its_defaults() -> None:
 
 @pytest.mark.parametrize("stored", [True, False])
 def test_a_run_goes_on_by_the_same_command_and_by_the_folder_alone(stored: bool, tmp_path: Path) -> None:
-    TrainConfig(equivariant=stored, factorised=False, lr=0.5).save(tmp_path / "config.json")
+    TrainConfig(equivariant=stored, clip=2.0, lr=0.5).save(tmp_path / "config.json")
     where = ["--resume", "--out", str(tmp_path)]
     assert (config(*where)["equivariant"], config(*where)["lr"]) == (stored, 0.5)
-    again = config("--equivariant", "--no-factorised", "--lr", "0.5", *where)
-    assert (again["equivariant"], again["factorised"], again["lr"]) == (True, False, 0.5)
+    again = config("--equivariant", "--clip", "2.0", "--lr", "0.5", *where)
+    assert (again["equivariant"], again["clip"], again["lr"]) == (True, 2.0, 0.5)
 
 
 def test_a_preset_shows_its_settings_in_the_help(capsys: pytest.CaptureFixture) -> None:

@@ -12,7 +12,8 @@ from torch import Tensor
 from reqnn import points as ours
 from reqnn.bench.measure import Call, as_record, interleave
 from reqnn.bench.settings import Settings
-from reqnn.bench.variants import clouds, kernels_switched
+from reqnn.bench.variants import clouds
+from reqnn.kernels.run import switched
 from reqnn.models import grouping as ordinary
 
 Record = dict[str, Any]
@@ -35,7 +36,7 @@ def measure_kernels(settings: Settings, note: Callable[[str], None]) -> list[Rec
         xyz = clouds(BATCH, points, settings.seed)[0]
         for kernel, ways in all_ways(xyz, settings).items():
             note(f"{kernel}, {BATCH} × {points} points")
-            calls = [Call(name, run, partial(kernels_switched, name == KERNEL)) for name, run in ways.items()]
+            calls = [Call(name, run, partial(switched, name == KERNEL)) for name, run in ways.items()]
             timings = interleave(calls, settings.repeats, settings.max_seconds)
             where = {"what": "kernels", "kernel": kernel, "batch": BATCH, "points": points}
             records += [as_record(timing, timings[0], **where) for timing in timings]

@@ -16,10 +16,10 @@ from matplotlib.ticker import LogLocator, NullLocator
 
 from reqnn.bench.measure import spread
 from reqnn.bench.settings import TARGET_POINTS
-from reqnn.bench.variants import FACTORISED, FUSED, MODES, ORIGINAL, PLAIN
+from reqnn.bench.variants import FUSED, MODES, ORIGINAL, PLAIN
 
 Record = dict[str, Any]
-COLOURS = {ORIGINAL: "#c44e52", FACTORISED: "#dd8452", PLAIN: "#9aa3af", FUSED: "#2a6fb0"}
+COLOURS = {ORIGINAL: "#c44e52", PLAIN: "#9aa3af", FUSED: "#2a6fb0"}
 FAINT = "#6b7280"
 
 

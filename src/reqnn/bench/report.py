@@ -6,11 +6,11 @@ from typing import Any
 
 from reqnn.bench.kernels import KERNEL
 from reqnn.bench.measure import spread
-from reqnn.bench.variants import FACTORISED, FUSED, ORIGINAL, PLAIN, RULE_SETS
+from reqnn.bench.variants import FUSED, ORIGINAL, PLAIN, RULE_SETS
 from reqnn.paper.table import Cell, Table
 
 Record = dict[str, Any]
-VARIANTS = (ORIGINAL, FACTORISED, PLAIN, FUSED)
+VARIANTS = (ORIGINAL, PLAIN, FUSED)
 NOT_THERE, NOT_ASKED = "–", ""
 PREFIX = {"memory": "memory of ", "rules": "rule sets of "}
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,16 +11,14 @@ import torch
 from torch import Tensor, nn
 
 from reqnn.data.surfaces import surfaces
-from reqnn.models.dgcnn import DGCNN
-from reqnn.models.factorised import factorise
+from reqnn.kernels.run import switched
 from reqnn.models.registry import create_model
 from reqnn.rules import get_rules
 from reqnn.train.calibration import recalibrate
 
-ORIGINAL, FACTORISED, PLAIN, FUSED = "original", "factorised original", "REQNN plain", "REQNN fused"
+ORIGINAL, PLAIN, FUSED = "original", "REQNN plain", "REQNN fused"
 MEANING = {
     ORIGINAL: "the ordinary network in plain torch, with an explicit (B, 2C, N, k) edge tensor where it has edges",
-    FACTORISED: "our own factorised form of the original DGCNN: same parameters, same outputs, our kernels",
     PLAIN: "the revised network by the generic rules alone, as the paper writes its operations: no fused blocks, no kernels",
     FUSED: "the revised network as `reqnn.revise` gives it",
 }
@@ -50,13 +47,13 @@ class Variant:
     @contextmanager
     def switched(self) -> Iterator[None]:
         """Kernels off, where the variant is to run without."""
-        with kernels_switched(self.kernels):
+        with switched(self.kernels):
             yield
 
 
 def variant_names(model: str) -> list[str]:
-    """The variants of a network; only the DGCNN has a factorised original."""
-    return [ORIGINAL, *([FACTORISED] if model == "dgcnn" else []), PLAIN, FUSED]
+    """The variants of a network."""
+    return [ORIGINAL, PLAIN, FUSED]
 
 
 def build(model: str, name: str, seed: int = 0, **options: Any) -> Variant:
@@ -68,11 +65,8 @@ def build(model: str, name: str, seed: int = 0, **options: Any) -> Variant:
     torch.manual_seed(seed)
     revised, kernels = name in (PLAIN, FUSED, *RULE_SETS), name != PLAIN
     rules = get_rules(name if name in RULE_SETS else "paper").with_options(fused=kernels)
-    with kernels_switched(kernels):
+    with switched(kernels):
         network = create_model(model, equivariant=revised, num_classes=CLASSES, rules=rules, **options)
-        if name == FACTORISED:
-            assert isinstance(network, DGCNN)
-            network = factorise(network)
         recalibrate(network, [clouds(4, max(256, int(getattr(network, "min_points", 1))), seed)[0]])
     return Variant(name, network, kernels)
 
@@ -114,17 +108,3 @@ def _global_norms(network: nn.Module) -> list[nn.Module]:
         for name, module in network.named_modules()
         if isinstance(module, nn.modules.batchnorm._BatchNorm) and any(place in f"{name}." for place in places)
     ]
-
-
-@contextmanager
-def kernels_switched(on: bool) -> Iterator[None]:
-    """Compiled kernels on or off for a while; see `reqnn.points.kernels`."""
-    before = os.environ.get("REQNN_KERNELS")
-    os.environ["REQNN_KERNELS"] = "on" if on else "off"
-    try:
-        yield
-    finally:
-        if before is None:
-            del os.environ["REQNN_KERNELS"]
-        else:
-            os.environ["REQNN_KERNELS"] = before

@@ -50,7 +50,7 @@ class Pace:
 
 def _network(config: TrainConfig) -> dict[str, object]:
     """What decides how long a step takes, as JSON gives it back."""
-    names = ("model", "equivariant", "options", "factorised", "rules", "rule_options")
+    names = ("model", "equivariant", "options", "rules", "rule_options")
     found: dict[str, object] = json.loads(json.dumps({name: getattr(config, name) for name in names}))
     return found
 

@@ -72,7 +72,7 @@ def comparison(contest: Contest, rows: Sequence[Row], paces: Mapping[str, Pace],
         "no rotations in training; weights selected on a tenth of the training set. Rotated: every test shape turned "
         f"{contest.budget.copies} times. Means over seeds, ± half of the range.",
         *_constants(contest),
-        "Step: the median time of a training step, all rule sets and the original (a DGCNN factorised) in turns on the same "
+        "Step: the median time of a training step, all rule sets and the original in turns on the same "
         "clouds "
         f"({', '.join(sorted({f'{pace.threads} thread(s)' for pace in paces.values()}))}); minutes: what the training took.",
         f"`{command(contest, str(out))}`",

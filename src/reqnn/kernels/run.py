@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
@@ -13,6 +14,17 @@ from reqnn.kernels.threads import threads_of_torch
 
 enabled = os.environ.get("REQNN_KERNELS", "on").lower() not in ("off", "0", "no", "false")
 """Whether compiled loops run at all; the environment variable REQNN_KERNELS=off switches them off."""
+
+
+@contextmanager
+def switched(on: bool) -> Iterator[None]:
+    """Inside this context compiled loops run, or do not."""
+    global enabled
+    before, enabled = enabled, on
+    try:
+        yield
+    finally:
+        enabled = before
 
 
 def loops_run_on(x: Tensor) -> bool:

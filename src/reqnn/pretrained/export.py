@@ -158,7 +158,7 @@ def _card(
 def _audit(run: Run, clouds: PointClouds) -> dict[str, Any]:
     """Every layer by itself, in float64, with the weights as they are stored."""
     config = replace(run.config, rule_options={**run.config.rule_options, "fused": False})
-    network = build_network(config, len(run.classes), factorised=False)
+    network = build_network(config, len(run.classes))
     network.load_state_dict(run.model.cpu().state_dict())
     report = audit(network, clouds.points[:AUDITED], rotations=ROTATIONS, permutations=PERMUTATIONS, vector_axis=-1)
     return {

@@ -49,8 +49,6 @@ class TrainConfig:
     """Train the network revised into its REQNN."""
     options: JsonObject = field(default_factory=dict)
     """Arguments that the network is built with: '{"width": 0.5, "k": 10}'."""
-    factorised: bool = True
-    """Whether the edge convolutions of an ordinary DGCNN are computed sooner, by another order of the same sums."""
     rules: str = "paper"
     """The rule set of the revision."""
     rule_options: JsonObject = field(default_factory=dict)
@@ -198,9 +196,14 @@ class TrainConfig:
         return json.dumps(self.to_dict(), indent=2) + "\n"
 
 
+RETIRED = ("factorised",)
+"""Settings of earlier versions that changed no result; files that name them are still read."""
+
+
 def config_from_dict(values: dict[str, Any], where: str = "the settings") -> TrainConfig:
     """The settings that `to_dict` gave; unknown names raise `InputError`, missing ones have their defaults."""
     known = {item.name for item in fields(TrainConfig)}
+    values = {name: value for name, value in values.items() if name not in RETIRED}
     unknown = sorted(set(values) - known)
     if unknown:
         raise InputError(f"{where}: there is no setting {', '.join(map(repr, unknown))}")

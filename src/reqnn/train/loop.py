@@ -110,7 +110,7 @@ def prepare(
     from reqnn.paper.provenance import provenance
 
     alone = fabric.world_size == 1
-    network = build_network(config, len(train.classes), factorised=alone) if model is None else model
+    network = build_network(config, len(train.classes)) if model is None else model
     begun = (config.folder / checkpoint.STATE).exists()
     began_with = start_from(network, config, train.classes) if config.start_from is not None and not begun else None
     batches = Batches(train, config, fabric.global_rank, fabric.world_size)

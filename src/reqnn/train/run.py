@@ -12,7 +12,6 @@ from torch import nn
 
 from reqnn.errors import InputError
 from reqnn.models import create_model
-from reqnn.models.factorised import factorise
 from reqnn.models.registry import model_entry
 from reqnn.rules import get_rules
 from reqnn.train.config import TrainConfig, config_from_dict
@@ -42,11 +41,8 @@ class Run:
     row: dict[str, float] = field(default_factory=dict)
 
 
-def build_network(config: TrainConfig, classes: int, factorised: bool = True) -> nn.Module:
-    """The network of the settings with fresh weights, the same for the same seed; torch's random state is left alone.
-
-    `factorised=False` leaves edge convolutions as they are, with batch-norms that can be synchronised.
-    """
+def build_network(config: TrainConfig, classes: int) -> nn.Module:
+    """The network of the settings with fresh weights, the same for the same seed; torch's random state is left alone."""
     options = {name: _tuples(value) for name, value in config.options.items()}
     if "num_classes" in options:
         raise InputError(f"num_classes is no option to set: the data has {classes} classes")
@@ -57,8 +53,7 @@ def build_network(config: TrainConfig, classes: int, factorised: bool = True) ->
         rules = rules.with_options(**config.rule_options)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        network = create_model(config.model, config.equivariant, num_classes=classes, rules=rules, **options)
-    return factorise(network) if factorised and config.factorised and not config.equivariant else network
+        return create_model(config.model, config.equivariant, num_classes=classes, rules=rules, **options)
 
 
 def _tuples(value: Any) -> Any:

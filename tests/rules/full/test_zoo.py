@@ -4,7 +4,6 @@ import pytest
 import torch
 
 from reqnn.models import create_model, list_models
-from reqnn.rules.full.edge_conv import FullEdgeConv
 from reqnn.train.calibration import recalibrate
 from rules.zoo import CLASSIFIERS, small
 from surfaces import surfaces
@@ -23,10 +22,6 @@ def test_a_mirror_image_gives_other_features(name):
     recalibrate(handless, [points])
     if not name.startswith("pointconv"):  # its coordinates are read in a right-handed frame
         assert (handless.eval()(points) - handless(mirrored)).abs().max() < 1e-9
-
-
-def test_factorised_edge_convolutions():
-    assert sum(isinstance(module, FullEdgeConv) for module in small("full", "dgcnn").modules()) == 4
 
 
 def test_real_parts_end_in_the_ordinary_network():

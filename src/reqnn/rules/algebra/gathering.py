@@ -116,6 +116,20 @@ def _index_form(x: Q, index: Any, gathers: bool) -> Any:
     return wrap(out, x, dims, layout)
 
 
+@algebra.gathered("select")
+def select(x: Q, dim: int, index: int) -> Any:
+    """One place along an axis."""
+    return getitem(x, (slice(None),) * x.dims(dim)[0] + (index,))
+
+
+@algebra.gathered("narrow")
+def narrow(x: Q, dim: int, start: int, length: int) -> Any:
+    """A run of places along an axis."""
+    (at,) = x.dims(dim)
+    first = int(start) % x.user_shape[at] if start < 0 else int(start)
+    return getitem(x, (slice(None),) * at + (slice(first, first + length),))
+
+
 @algebra.gathered("index_select")
 def index_select(x: Q, dim: int, index: Tensor) -> Any:
     """Rows by a list of numbers."""
@@ -203,6 +217,13 @@ def transpose(x: Q, dim0: int, dim1: int) -> Any:
     a, b = x.dims((dim0, dim1))
     order[a], order[b] = b, a
     return permute(x, order)
+
+
+@algebra.gathered("movedim")
+def movedim(x: Q, source: Any, destination: Any) -> Any:
+    """Move axes to new places."""
+    order = torch.empty(list(range(2, x.rank + 2)), device="meta").movedim(source, destination).shape
+    return permute(x, [size - 2 for size in order])
 
 
 @algebra.gathered("unsqueeze")

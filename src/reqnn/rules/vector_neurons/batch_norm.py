@@ -15,7 +15,9 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from reqnn.errors import NoRuleError
+from reqnn.gathered import wrap
 from reqnn.nn.batch_norm import follow_moments
+from reqnn.nn.vector_grouped import VectorGrouped, vector_groups
 from reqnn.rules.paper.convolution import refuse_elsewhere
 from reqnn.rules.vector_neurons.base import vector_neurons, vectors_of
 from reqnn.tensor import QuaternionTensor as Q
@@ -50,7 +52,7 @@ class NormStatistics(_BatchNorm):
         return self.training or self.running_mean is None
 
     def affine_of_sums(self, sums: Tensor, count: int) -> tuple[Tensor, Tensor]:
-        """BN(n) = scale·n + shift for a batch whose Σn and Σn² (2, C) over `count` places a fused block has measured.
+        """BN(n) = scale·n + shift for a batch whose Σn and Σn² (2, C) over `count` places are known.
 
         They go into the running statistics as well. Shapes: (C,) float64 each
         """
@@ -92,7 +94,18 @@ class NormBatchNorm(nn.Module):
             raise NoRuleError("a batch-norm on norms is given real features: the layer is used in both parts of the network")
         if x.context.plan is not None:
             x.context.plan.met("Batch-normalization", "batch_norm", "quaternion")
-        return normalize_norms(x, self.norms)
+        kept = vector_groups(x, 1) if x.context.gathers and type(self.norms) is NormStatistics else None
+        return normalize_norms(x, self.norms) if kept is None else self._on_groups(x, kept.settled())
+
+    def _on_groups(self, x: Q, kept: VectorGrouped) -> Q:
+        """Measure the norms now, and put off what follows from them."""
+        if self.norms.uses_batch:
+            scale, shift = self.norms.affine_of_sums(kept.lengths(), kept.groups.count)
+        else:
+            scale, shift = self.norms.affine_of_running()
+        out = wrap(kept.normed(scale, shift, FADE), x, 1, x.vectors)
+        out.unscaled = wrap(kept, x, 1, x.vectors)
+        return out
 
 
 def turn_into_norm_batch_norm(module: Any, channels: int) -> None:

@@ -13,6 +13,8 @@ from typing import Any
 from torch import Tensor
 
 from reqnn.errors import NoRuleError
+from reqnn.gathered import wrap
+from reqnn.nn.vector_grouped import vector_groups
 from reqnn.rules.options import channel_axis, choice, uniform
 from reqnn.rules.paper.convolution import pointwise
 from reqnn.rules.vector_neurons.base import vector_neurons, vectors_of
@@ -31,19 +33,29 @@ def cut(v: Tensor, k: Tensor, slope: float | Tensor) -> Tensor:
 
 
 def directional_relu(x: Q, slope: float | Tensor) -> Q:
-    """The rule, with the direction of this call."""
-    vectors = vectors_of(x)
+    """The rule, with the direction of this call; on gathered features it is put off (`reqnn.nn.vector_grouped`)."""
     learned = x.context.learned("relu")
     axis: int = learned.constant("axis", lambda: channel_axis(x))
+    kept = vector_groups(x, axis) if x.context.gathers and not isinstance(slope, Tensor) else None
+    vectors = vectors_of(x) if kept is None else kept.raw
     channels = vectors.shape[axis + 1]
     width = channels if choice(x, "direction", "channel", "shared") == "channel" else 1
     direction = learned.parameter("direction", (width, channels), vectors, uniform)
+    if kept is not None and not isinstance(slope, Tensor) and direction.dtype == x.dtype:
+        linear = kept.pending.yk is None and (kept.pending.scale is None or x.unscaled is not None)
+        return wrap((kept if linear else kept.settled()).activated(direction, slope, EPS), x, axis, x.vectors)
     if isinstance(slope, Tensor) and slope.numel() > 1:
         slope = slope.reshape(-1, *[1] * (x.rank - 1 - axis))
-    source = vectors if x.unscaled is None else x.unscaled
-    out = x.same(cut(vectors, pointwise(source, direction, axis), slope))
+    out = x.same(cut(x.components, pointwise(_unscaled(x), direction, axis), slope))
     out.channel_axis = axis
     return out
+
+
+def _unscaled(x: Q) -> Tensor:
+    """The components before the batch-norm, if that was the last operation."""
+    if x.unscaled is None:
+        return x.components
+    return x.unscaled.components if isinstance(x.unscaled, Q) else x.unscaled
 
 
 def slope_of(x: Q, original: float) -> float:

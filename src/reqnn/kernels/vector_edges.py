@@ -1,0 +1,234 @@
+"""Vector Neurons' layers on groups of neighbours, for edges e = y_j + z_i and directions k = y′_j + z′_i that are never stored.
+
+    lengths    Σ‖e‖ and Σ‖e‖² over all places
+    activated  v = e·BN(‖e‖)/‖e‖ and its leaky ReLU along k, of every row
+    linear     W times that
+    mean       the mean of that over each group
+
+Each has its derivative by hand and a plain-torch twin, its oracle and what runs on other devices; see `reqnn.kernels.edges`.
+
+Shapes:
+    y, y′: (M, 3, C); z, z′: (P, 3, C) or None; scale, shift: (C,)
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from reqnn.kernels import vector_loops
+from reqnn.kernels.edges import CENTRES, _or_empty, rows
+from reqnn.kernels.full_edges import _Ends
+from reqnn.kernels.groups import Groups
+from reqnn.kernels.rows import safe_sqrt
+from reqnn.kernels.run import loops_run_on, run
+
+
+class _Lengths(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, y: Tensor, z: Tensor, groups: Groups) -> Tensor:
+        ctx.save_for_backward(y, z)
+        ctx.groups = groups
+        sums = torch.empty(-(-groups.centres // CENTRES), 2, y.shape[2], dtype=torch.float64)
+        run(vector_loops.measure, y, z, groups.neighbour, groups.start, groups.weight, sums)
+        return sums.sum(0)
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Any) -> tuple:
+        y, z = ctx.saved_tensors
+        groups: Groups = ctx.groups
+        ends, of_sums = _Ends(y, z, groups), gradients[0].to(y.dtype).contiguous()
+        for first, last, part in groups.chunks():
+            of_e = ends.room(part)
+            where = (groups.neighbour, groups.start, groups.weight, first, last)
+            run(vector_loops.measure_back, y, z, *where, of_sums[0], of_sums[1], of_e)
+            ends.take(of_e, first, last)
+        return ends.of_y, ends.of_z, None
+
+
+def lengths(y: Tensor, z: Tensor | None, groups: Groups) -> Tensor:
+    """Σ‖e‖ and Σ‖e‖² over all places, (2, C) float64."""
+    if not loops_run_on(y):
+        square = rows(y, z, groups).square().sum(1).double()
+        return torch.stack([(power * groups.weight[:, None]).sum(0) for power in (safe_sqrt(square), square)])
+    out: Tensor = _Lengths.apply(y, _or_empty(y, z), groups)
+    return out
+
+
+@dataclass(frozen=True, eq=False)
+class Pending:
+    """What is put off: the batch-norm on norms and the leaky ReLU along k.
+
+    Attributes:
+        scale, shift: BN(n) = scale·n + shift; None without batch-norm.
+        fade: 1/‖e‖ is ‖e‖/(‖e‖² + fade).
+        yk, zk: y′ and z′; yk is None without ReLU.
+        slope: of the leaky ReLU.
+        tiny: added to ‖k‖².
+    """
+
+    scale: Tensor | None = None
+    shift: Tensor | None = None
+    fade: float = 0.0
+    yk: Tensor | None = None
+    zk: Tensor | None = None
+    slope: float = 1.0
+    tiny: float = 0.0
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is put off."""
+        return self.scale is None and self.yk is None
+
+    @property
+    def constants(self) -> tuple[float, float, float]:
+        """As the loops want them."""
+        return float(self.slope), float(self.fade), float(self.tiny)
+
+    def tensors(self, y: Tensor, z: Tensor | None) -> tuple[Tensor, ...]:
+        """y, z, y′, z′, scale and shift; what there is none of is empty."""
+        none = y.new_empty(0)
+        yk = y.new_empty(0, *y.shape[1:]) if self.yk is None else self.yk
+        scale, shift = (none if number is None else number for number in (self.scale, self.shift))
+        return y, _or_empty(y, z), yk, _or_empty(y, self.zk), scale, shift
+
+
+def activated_reference(e: Tensor, k: Tensor | None, pending: Pending) -> Tensor:
+    """`activated` in plain torch, for edges and directions that are stored. Shapes: (R, 3, C) → (R, 3, C)"""
+    if pending.scale is not None and pending.shift is not None:
+        square = e.square().sum(1, keepdim=True)
+        norm = safe_sqrt(square)
+        e = e * ((pending.scale * norm + pending.shift) * (norm / (square + pending.fade)))
+    if k is None:
+        return e
+    against = (e * k).sum(1, keepdim=True).clamp(max=0)
+    return e - ((1 - pending.slope) * against / (k.square().sum(1, keepdim=True) + pending.tiny)) * k
+
+
+class _Pull:
+    """The way back through `activated`, a chunk of rows at a time, to y, z, y′, z′, scale and shift."""
+
+    def __init__(self, tensors: tuple[Tensor, ...], constants: tuple[float, ...], groups: Groups, pooled: bool = False) -> None:
+        self.tensors, self.groups, self.constants, self.pooled = tensors, groups, constants, pooled
+        self.edges, self.directions = _Ends(*tensors[:2], groups), _Ends(*tensors[2:4], groups)
+        self.sums = torch.zeros(2, len(tensors[4]), dtype=torch.float64)
+
+    def take(self, gradient: Tensor, first: int, last: int, part: slice) -> None:
+        """Pass the gradient of a chunk on; that of all centres if it is pooled."""
+        groups, (*ends, scale, shift) = self.groups, self.tensors
+        of_e, of_k = self.edges.room(part), self.directions.room(part)
+        sums = scale.new_empty(last - first, 2, len(scale))
+        where = (groups.neighbour, groups.start, groups.weight, groups.size, first, last)
+        constants = (scale, shift, *self.constants, self.pooled)
+        run(vector_loops.pull, *ends, *where, *constants, gradient, of_e, of_k, sums)
+        self.edges.take(of_e, first, last)
+        self.directions.take(of_k, first, last)
+        self.sums += sums.double().sum(0)
+
+    def finish(self) -> tuple[Tensor, ...]:
+        """The gradients."""
+        of_scale, of_shift = self.sums.to(self.tensors[4].dtype)
+        return self.edges.of_y, self.edges.of_z, self.directions.of_y, self.directions.of_z, of_scale, of_shift
+
+
+def _activate(tensors: tuple[Tensor, ...], constants: tuple[float, ...], groups: Groups, first: int, last: int, out: Tensor) -> None:
+    """The rows of some centres."""
+    *ends, scale, shift = tensors
+    run(vector_loops.activate, *ends, groups.neighbour, groups.start, first, last, scale, shift, *constants, out)
+
+
+class _Activated(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, constants: tuple[float, ...], groups: Groups, *tensors: Tensor) -> Tensor:
+        ctx.save_for_backward(*tensors)
+        ctx.constants, ctx.groups = constants, groups
+        out = tensors[0].new_empty(groups.rows, *tensors[0].shape[1:])
+        _activate(tensors, constants, groups, 0, groups.centres, out)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Any) -> tuple:
+        pull, gradient = _Pull(ctx.saved_tensors, ctx.constants, ctx.groups), gradients[0].contiguous()
+        for first, last, part in ctx.groups.chunks():
+            pull.take(gradient[part], first, last, part)
+        return None, None, *pull.finish()
+
+
+def activated(y: Tensor, z: Tensor | None, pending: Pending, groups: Groups) -> Tensor:
+    """Every row behind what is put off: (R, 3, C)."""
+    if pending.empty or not loops_run_on(y):
+        k = None if pending.yk is None else rows(pending.yk, pending.zk, groups)
+        return activated_reference(rows(y, z, groups), k, pending)
+    out: Tensor = _Activated.apply(pending.constants, groups, *pending.tensors(y, z))
+    return out
+
+
+class _Linear(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, weight: Tensor, constants: tuple[float, ...], groups: Groups, *tensors: Tensor) -> Tensor:
+        ctx.save_for_backward(weight, *tensors)
+        ctx.constants, ctx.groups = constants, groups
+        y = tensors[0]
+        buffer, out = y.new_empty(groups.widest(), *y.shape[1:]), y.new_empty(groups.rows, 3, weight.shape[0])
+        for first, last, part in groups.chunks():
+            h = buffer[: part.stop - part.start]
+            _activate(tensors, constants, groups, first, last, h)
+            torch.mm(h.flatten(0, 1), weight.T, out=out[part].flatten(0, 1))
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Any) -> tuple:
+        weight, *saved = ctx.saved_tensors
+        tensors, groups, gradient = tuple(saved), ctx.groups, gradients[0].contiguous()
+        pull, of_weight = _Pull(tensors, ctx.constants, groups), torch.zeros_like(weight)
+        buffer = tensors[0].new_empty(2, groups.widest(), *tensors[0].shape[1:])
+        for first, last, part in groups.chunks():
+            h, of_h = buffer[:, : part.stop - part.start]
+            given = gradient[part].flatten(0, 1)
+            _activate(tensors, ctx.constants, groups, first, last, h)
+            of_weight.addmm_(given.T, h.flatten(0, 1))
+            torch.mm(given, weight, out=of_h.flatten(0, 1))
+            pull.take(of_h, first, last, part)
+        return of_weight, None, None, *pull.finish()
+
+
+def linear(y: Tensor, z: Tensor | None, weight: Tensor, pending: Pending, groups: Groups) -> Tensor:
+    """W times every row behind what is put off, a chunk at a time. Shapes: weight (O, C) → (R, 3, O)"""
+    if not loops_run_on(y):
+        return activated(y, z, pending, groups) @ weight.T
+    out: Tensor = _Linear.apply(weight, pending.constants, groups, *pending.tensors(y, z))
+    return out
+
+
+class _Mean(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, constants: tuple[float, ...], groups: Groups, *tensors: Tensor) -> Tensor:
+        ctx.save_for_backward(*tensors)
+        ctx.constants, ctx.groups = constants, groups
+        out = tensors[0].new_empty(groups.centres, *tensors[0].shape[1:])
+        where = (groups.neighbour, groups.start, groups.weight, groups.size)
+        run(vector_loops.pool, *tensors[:4], *where, *tensors[4:], *constants, out)
+        return out
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, *gradients: Any) -> tuple:
+        pull, gradient = _Pull(ctx.saved_tensors, ctx.constants, ctx.groups, pooled=True), gradients[0].contiguous()
+        for first, last, part in ctx.groups.chunks():
+            pull.take(gradient, first, last, part)
+        return None, None, *pull.finish()
+
+
+def mean(y: Tensor, z: Tensor | None, pending: Pending, groups: Groups) -> Tensor:
+    """The mean over each group of its rows behind what is put off: (P, 3, C)."""
+    if not loops_run_on(y):
+        return activated(y, z, pending, groups)[groups.place].mean(1)
+    out: Tensor = _Mean.apply(pending.constants, groups, *pending.tensors(y, z))
+    return out

@@ -1,0 +1,159 @@
+"""Vector Neurons' layers on gathered features, put off until a pooling or a linear map asks for them.
+
+    e = y_j + z_i, then e·BN(‖e‖)/‖e‖, then the leaky ReLU along k = U·e = U·y_j + U·z_i
+
+Edge and direction are linear in the input of the layer, so both are computed per point; what is left per edge is done in one
+loop by whoever comes next. The statistics of the batch-norm are measured at once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from reqnn.gathered import Summed, Waiting, form_of
+from reqnn.kernels import vector_edges
+from reqnn.kernels.edges import weighted_sum
+from reqnn.kernels.groups import Groups
+from reqnn.kernels.products import times
+from reqnn.kernels.rows import from_rows
+from reqnn.kernels.vector_edges import Pending
+from reqnn.nn.full_grouped import runs_along
+from reqnn.nn.grouped import Grouped, grouped
+
+
+@dataclass(frozen=True, eq=False)
+class VectorGrouped(Summed):
+    """Vectors on groups of neighbours.
+
+    Attributes:
+        groups, place, origin, axis: as of `reqnn.nn.grouped.Grouped`.
+        y, z: the edges y_j + z_i; rows of their own if z is None and the groups are stored.
+        pending: batch-norm and ReLU that are put off.
+    """
+
+    groups: Groups
+    place: Tensor
+    origin: Tensor
+    axis: int
+    y: Tensor
+    z: Tensor | None
+    pending: Pending = field(default_factory=Pending)
+    sources: tuple[Waiting, ...] = ()
+
+    @property
+    def width(self) -> int:
+        """The number of channels."""
+        return self.y.shape[2]
+
+    @property
+    def places(self) -> torch.Size:
+        """The logical shape without the channels."""
+        return self.place.shape
+
+    @cached_property
+    def raw(self) -> Tensor:
+        """Something with the shape, dtype and device of the components that takes no memory."""
+        return self.y.new_empty(1).expand(3, *self.places[: self.axis], self.width, *self.places[self.axis :])
+
+    def rows(self) -> Tensor:
+        """The values of all rows, (R, 3, C)."""
+        return vector_edges.activated(self.y, self.z, self.pending, self.groups)
+
+    def components(self) -> Tensor:
+        """The values, (3, *shape)."""
+        values = self.rows()
+        if self.groups.padded:
+            values = values.index_select(0, self.groups.place.reshape(-1))
+        return from_rows(values.index_select(0, self.place.reshape(-1)).view(*self.places, 3, -1), self.axis)
+
+    def squared_norm(self) -> Tensor:
+        """‖q‖² of each element."""
+        return self.components().square().sum(0)
+
+    def mapped(self, function: Callable[[Tensor], Tensor], axis: int) -> VectorGrouped:
+        """Apply a structural operation to the places; channels are on `axis` then."""
+        return replace(self, place=function(self.place), axis=axis)
+
+    def _stored(self, y: Tensor) -> VectorGrouped:
+        """Rows (R, 3, C) on the same places."""
+        return VectorGrouped(self.groups.stored, self.place, self.origin, self.axis, y, None)
+
+    def settled(self) -> VectorGrouped:
+        """The same with nothing put off."""
+        return self if self.pending.empty else self._stored(self.rows())
+
+    def as_grouped(self) -> Grouped:
+        """The same rows for the paper's layers."""
+        return Grouped(self.groups.stored, self.place, self.origin, self.axis, self.rows())
+
+    # -- layers ------------------------------------------------------------------------------------------------------
+
+    def linear(self, weight: Tensor) -> VectorGrouped:
+        """W·value. Shapes: weight (O, C)"""
+        if self.pending.empty:
+            z = None if self.z is None else times(self.z, weight)
+            return replace(self, y=times(self.y, weight), z=z, sources=())
+        return self._stored(vector_edges.linear(self.y, self.z, weight, self.pending, self.groups))
+
+    def lengths(self) -> Tensor:
+        """Σ‖e‖ and Σ‖e‖² over all places, (2, C) float64."""
+        return vector_edges.lengths(self.y, self.z, self.groups)
+
+    def normed(self, scale: Tensor, shift: Tensor, fade: float) -> VectorGrouped:
+        """Behind a batch-norm on norms; nothing else may be put off."""
+        dtype = self.y.dtype
+        return replace(self, pending=Pending(scale.to(dtype), shift.to(dtype), fade))
+
+    def activated(self, direction: Tensor, slope: float, tiny: float) -> VectorGrouped:
+        """Behind the leaky ReLU along U·e, with e as it was before the batch-norm. Shapes: U (C, C), or (1, C) for all channels
+
+        A constant m goes from one end to the other, U·(y_j − m) + U·(z_i + m): differences keep their digits far from the origin.
+        """
+        y, z = self.y, self.z
+        if z is not None:
+            shift = y.detach().mean(0)
+            y, z = y - shift, z + shift
+        yk, zk = (None if end is None else times(end, direction).expand(-1, -1, self.width).contiguous() for end in (y, z))
+        return replace(self, pending=replace(self.pending, yk=yk, zk=zk, slope=slope, tiny=tiny))
+
+    def groups_along(self, axis: int) -> bool:
+        """Whether an axis of the places runs over the neighbours of each centre, the centres in their order."""
+        return runs_along(self.place, self.origin, self.groups, axis)
+
+    def total(self, axis: int, weights: Tensor | None = None) -> Tensor | None:
+        """One loop over the neighbours."""
+        if not self.groups_along(axis):
+            return None
+        groups = self.groups
+        if weights is None:
+            out = vector_edges.mean(self.y, self.z, self.pending, groups) * groups.size
+        else:
+            w = weights.expand(self.places).movedim(axis, -1).reshape(groups.index.shape).to(self.y.dtype)
+            out = weighted_sum(self.rows(), groups.place, w)
+        return out.unflatten(0, [*self.places[:axis], *self.places[axis + 1 :]])
+
+    def plus(self, other: Summed, factor: float) -> VectorGrouped | None:
+        """Both row by row, if they are on the same groups in the same order."""
+        if not isinstance(other, VectorGrouped) or self.groups.index is not other.groups.index or self.axis != other.axis:
+            return None
+        a, b = self.place, other.place
+        if (a.data_ptr(), a.shape, a.stride()) != (b.data_ptr(), b.shape, b.stride()) or self.width != other.width:
+            return None
+        return self._stored(torch.add(self.rows(), other.rows(), alpha=factor))
+
+
+def vector_groups(x: Any, axis: int) -> VectorGrouped | None:
+    """The groups behind a tensor of vectors whose channels are on `axis`, None if its storage is another."""
+    kept: VectorGrouped | None = form_of(x, VectorGrouped)
+    form = form_of(x) if kept is None else None
+    if form is not None and form.axis == axis and form.raw.shape[0] == 3 and x.dtype in (torch.float32, torch.float64):
+        found = grouped(form)
+        if found is not None and found.y is not None:
+            kept = VectorGrouped(found.groups, found.place, found.origin, found.axis, found.y, found.z, sources=found.sources)
+    return kept if kept is not None and kept.axis == axis else None
