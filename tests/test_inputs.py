@@ -10,7 +10,7 @@ from torch import nn
 import reqnn
 from networks import classifiers, coordinates, dense_outputs, graph, set_abstraction
 from reqnn import InputError
-from reqnn.inputs import read_inputs
+from reqnn.revision.inputs import read_inputs
 
 GOOD = torch.randn(4, 3, 24, generator=torch.Generator().manual_seed(0))
 

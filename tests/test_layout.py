@@ -8,9 +8,9 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reqnn import layout as lay
 from reqnn.errors import NoRuleError
 from reqnn.tensor import QuaternionTensor, from_real
+from reqnn.tensor import layout as lay
 
 layouts = st.text("vfs", min_size=1, max_size=6)
 

@@ -182,7 +182,7 @@ def test_one_module_for_two_widths():
 
 
 def test_outside_of_a_network():
-    context = reqnn.context.Context(reqnn.get_rules("vector-neurons"))
+    context = reqnn.tensor.context.Context(reqnn.get_rules("vector-neurons"))
     x = reqnn.QuaternionTensor(torch.randn(3, 2, 4), context=context)
     with pytest.raises(NoRuleError, match="no module to hold them"):
         F.relu(x)

@@ -6,9 +6,9 @@ from torch import nn
 
 from reqnn import quaternion, revise
 from reqnn.errors import InputError
-from reqnn.features import rotate_features
 from reqnn.models import Autoencoder, create_model
 from reqnn.models.autoencoder_frame import FrameDecoder
+from reqnn.revision.features import rotate_features
 from reqnn.tensor import QuaternionTensor
 from surfaces import surfaces
 

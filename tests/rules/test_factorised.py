@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import nn
 
-from reqnn.context import Context
 from reqnn.models.dgcnn import EdgeConv
 from reqnn.revision import revise
 from reqnn.rules import get_rules
 from reqnn.rules.factorised import FactorisedEdgeConv
 from reqnn.tensor import from_real
+from reqnn.tensor.context import Context
 from reqnn.train.sync import synchronise
 
 

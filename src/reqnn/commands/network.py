@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from reqnn.auditing import AuditReport
-    from reqnn.module import RevisedModel
+    from reqnn.revision.module import RevisedModel
 
 
 def _own_default(metavar: str) -> Any:

@@ -8,7 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from reqnn.errors import InputError
-from reqnn.module import RevisedModel, to_outputs
+from reqnn.revision.module import RevisedModel
+from reqnn.revision.outputs import to_outputs
 from reqnn.tensor import QuaternionTensor
 
 from .autoencoder_frame import FrameDecoder

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from reqnn.errors import NoRuleError
 from reqnn.tensor import QuaternionTensor
-from reqnn.trace import user_frame
+from reqnn.tensor.trace import user_frame
 
 
 def in_principal_frames(x: QuaternionTensor) -> Tensor:

@@ -6,9 +6,9 @@ from typing import Any
 
 from torch import nn
 
-from reqnn.learned import REPLACED
 from reqnn.nn.ordinary import run_ordinary
 from reqnn.tensor import QuaternionTensor as Q
+from reqnn.tensor.learned_call import REPLACED
 
 
 class FactorisedEdgeConv(nn.Sequential):

@@ -16,8 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reqnn.dispatch import quaternions
-from reqnn.tensor import QuaternionTensor
+from reqnn.tensor import QuaternionTensor, quaternions
 
 Adapter = Callable[[dict[str, Any]], Tensor | None]
 Fits = Callable[[Tensor, Any], bool]

@@ -130,9 +130,17 @@ class RuleSet:
         return self
 
     def __reduce__(self) -> tuple:
-        from reqnn.rules import built_in, restore_rules
-
-        known = built_in(self.name)
+        known = BUILT_IN.get(self.name)
         if known is self or (known is not None and self.parent is known and not (self.functions or self.modules)):
             return restore_rules, (self.name, self.options)
         return RuleSet, (self.name, self.parent, self.options, self.functions, self.modules)
+
+
+BUILT_IN: dict[str, RuleSet] = {}
+"""The sets of `reqnn.rules` by their names."""
+
+
+def restore_rules(name: str, options: dict[str, Any]) -> RuleSet:
+    """A pickled rule set."""
+    found = BUILT_IN[name]
+    return found if found.options == options else found.with_options(**options)

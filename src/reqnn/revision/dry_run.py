@@ -8,11 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from reqnn.dispatch import quaternions
 from reqnn.errors import NoRuleError
-from reqnn.module import RevisedModel
 from reqnn.nn.quaternion_to_real import quaternion_to_real_hook
-from reqnn.plan import Plan, Restart
+from reqnn.revision.module import RevisedModel
+from reqnn.revision.plan import Plan, Restart
+from reqnn.tensor import quaternions
 
 
 class HeadWanted(Exception):

@@ -8,10 +8,10 @@ net.put_features(turned, points, at="conv5")                 # the outputs with 
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -21,19 +21,30 @@ from reqnn.errors import InputError
 from reqnn.nn.edge_conv import QuaternionEdgeConv
 from reqnn.nn.grouped_mlp import QuaternionGroupedMLP
 from reqnn.nn.quaternion_to_real import becomes_real_before
+from reqnn.revision.outputs import to_outputs
 from reqnn.rules.factorised import FactorisedEdgeConv
-from reqnn.tensor import QuaternionTensor
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from reqnn.module import RevisedModel
+from reqnn.tensor import Context, QuaternionTensor
 
 _FUSED = (QuaternionEdgeConv, QuaternionGroupedMLP, FactorisedEdgeConv)
 _UNIT = 1e-3  # how far a quaternion may be from length 1
 
 Change = Callable[[Any], Any]
 """Features as they pass a place → what goes on in their stead."""
+
+
+class Revised(Protocol):
+    """A revised network (`reqnn.revision.module.RevisedModel`)."""
+
+    model: nn.Module
+
+    def context(self) -> Context:
+        """A fresh context for one forward pass."""
+
+    def run(self, context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The forward pass with quaternion outputs left as they are."""
+
+    def keep_real_places(self) -> None:
+        """Put Quaternion2Real before what took the place of a submodule it stood before."""
 
 
 @dataclass(frozen=True)
@@ -57,7 +68,7 @@ class Place:
         return f"the input of {shown}" if self.before else shown
 
 
-def find_place(net: RevisedModel, at: str | None) -> Place:
+def find_place(net: Revised, at: str | None) -> Place:
     """The place that ``at`` names: "conv5", "conv5#2" for its second call, None for what Quaternion2Real is given."""
     net.keep_real_places()
     model = net.model
@@ -78,7 +89,7 @@ def find_place(net: RevisedModel, at: str | None) -> Place:
     raise InputError(f"at: the model has no submodule '{at}'; did you mean {', '.join(close)}?")
 
 
-def take_features(net: RevisedModel, at: str | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+def take_features(net: Revised, at: str | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     """What `RevisedModel.features` returns."""
     place, found = find_place(net, at), []
     if place.before:
@@ -94,10 +105,8 @@ def take_features(net: RevisedModel, at: str | None, args: tuple[Any, ...], kwar
     return found[-1]
 
 
-def put_features(net: RevisedModel, features: Tensor, at: str | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def put_features(net: Revised, features: Tensor, at: str | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What `RevisedModel.put_features` returns."""
-    from reqnn.module import to_outputs
-
     place = find_place(net, at)
     with _visited(place, lambda value: _in_place_of(value, features, place)) as calls:
         output = net.run(net.context(), args, kwargs)

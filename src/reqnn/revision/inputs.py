@@ -1,16 +1,78 @@
-"""Reading an example input: which axis holds the vectors."""
+"""Reading inputs: which axis of them holds the vectors."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from reqnn.errors import InputError
-from reqnn.module import Inputs, check_points
+from reqnn.tensor import Context, from_real
+from reqnn.tensor.markers import ScalarTensor, companion
 
 _MOST_CHANNELS = 12  # an axis of more channels than this is taken for points where another one fits
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """How the inputs of a network are read.
+
+    Attributes:
+        axes: for each positional input the axis of its vectors, None where it is real.
+        channels: the number of channels on that axis.
+        scalars: how many of them, the last ones, are scalars.
+        ranks: the number of axes of each input.
+    """
+
+    axes: tuple[int | None, ...]
+    channels: tuple[int, ...]
+    scalars: int
+    ranks: tuple[int, ...]
+
+    def quaternions(self, values: dict[int, Any], context: Context) -> dict[int, Any]:
+        """Inputs, by position, with their vectors as quaternions; sets the context's cloud and batch."""
+        return {position: self._convert(position, values[position], context) for position in sorted(values)}
+
+    def _convert(self, position: int, value: Any, context: Context) -> Any:
+        axis = self.axes[position] if position < len(self.axes) else None
+        if axis is None:
+            real = isinstance(value, Tensor) and value.is_floating_point()
+            return companion(value, ScalarTensor) if real else value
+        if not isinstance(value, Tensor):
+            raise InputError(f"points are a {type(value).__name__}; a tensor is needed: use torch.as_tensor")
+        check_points(value, axis, self.channels[position], self.ranks[position])
+        if context.points is None:
+            context.batch = value.shape[0] if value.dim() > 2 else None
+            context.points = _cloud(value, axis)
+        return from_real(value, axis, context, self._scalars(position))
+
+    def _scalars(self, position: int) -> int:
+        first = next(i for i, axis in enumerate(self.axes) if axis is not None)
+        return self.scalars if position == first else 0
+
+
+def check_points(x: Tensor, axis: int, channels: int, rank: int) -> None:
+    """Raise `InputError` for what cannot be a cloud of this layout, before any work is done."""
+    shown = f"the input has shape {tuple(x.shape)}"
+    if not x.is_floating_point():
+        raise InputError(f"{shown} and dtype {x.dtype}; points must be floating point: call .float() first")
+    if x.dim() != rank:
+        raise InputError(f"{shown}, {x.dim()} axes; the model was revised for {rank} axes")
+    if x.shape[axis] != channels:
+        raise InputError(f"{shown}; axis {axis} must hold the {channels} channels that the model was revised for")
+    if x.numel() == 0:
+        raise InputError(f"{shown}: it is empty; at least one cloud with at least one point is needed")
+    if not torch.compiler.is_compiling() and not bool(torch.isfinite(x).all()):
+        raise InputError(f"{shown} and holds NaN or infinite values; remove those points first")
+
+
+def _cloud(x: Tensor, axis: int) -> Tensor:
+    """(B, N, 3) coordinates of an input: its first vector at each point."""
+    xyz = x.movedim(axis, -1)[..., :3]
+    return xyz.reshape(xyz.shape[0], -1, 3) if xyz.dim() > 2 else xyz.unsqueeze(0)
 
 
 def read_inputs(

@@ -14,19 +14,16 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
 
-from reqnn import layout as lay
 from reqnn.errors import InputError, NoRuleError
-from reqnn.trace import user_frame
-
-if TYPE_CHECKING:
-    from reqnn.context import Context
-    from reqnn.nn.deferred import Deferred
-    from reqnn.nn.full_parts import Parts
+from reqnn.tensor import layout as lay
+from reqnn.tensor.context import Context, default_context
+from reqnn.tensor.protocols import Deferred
+from reqnn.tensor.trace import user_frame
 
 
 class QuaternionTensor(torch.Tensor):
@@ -35,7 +32,7 @@ class QuaternionTensor(torch.Tensor):
     Args:
         components: (3, *shape) imaginary parts, or (4, *shape) with the real part first.
         axis: the axis whose channels are counted by `layout`, if there is one.
-        layout: what the entries of that axis stand for (`reqnn.layout`).
+        layout: what the entries of that axis stand for (`reqnn.tensor.layout`).
         context: what belongs to one forward pass: the rule set, the cloud's frame, the plan of a dry run.
 
     Attributes:
@@ -46,8 +43,11 @@ class QuaternionTensor(torch.Tensor):
         waiting: tensors whose deferred components are computed from the ones here.
     """
 
+    dispatch: ClassVar[Callable[..., Any]]
+    """From a torch call to its rule; `reqnn.tensor.dispatch`, which needs this class, puts it here."""
+
     _components: Tensor | None
-    deferred: Deferred | Parts | None
+    deferred: Deferred | None
     unscaled: Tensor | None
     waiting: weakref.WeakValueDictionary[int, QuaternionTensor]
     axis: int | None
@@ -79,11 +79,8 @@ class QuaternionTensor(torch.Tensor):
         )
         self._components, self.deferred, self.unscaled, self.axis, self.vectors = components, None, None, axis, layout
         self.waiting = weakref.WeakValueDictionary()
-        if context is None:
-            from reqnn.context import default_context
-
-            context = default_context()
-        self.context, self.source, self.channel_axis, self._stale = context, None, None, None
+        self.context = default_context() if context is None else context
+        self.source, self.channel_axis, self._stale = None, None, None
         self._aliases = weakref.WeakValueDictionary({id(self): self})
         return self
 
@@ -111,17 +108,17 @@ class QuaternionTensor(torch.Tensor):
         return self.components.shape if kept is None else kept.raw.shape
 
     @property
-    def still_deferred(self) -> Deferred | Parts | None:
+    def still_deferred(self) -> Deferred | None:
         """What the components are to be computed from, as long as they are not."""
         return self.deferred if self._components is None else None
 
-    def defer(self, deferred: Deferred | Parts) -> QuaternionTensor:
+    def defer(self, deferred: Deferred) -> QuaternionTensor:
         """A tensor of the same logical shape whose components are computed when they are asked for."""
         out = QuaternionTensor(deferred.raw, self.axis, self.vectors, self.context)
         out.channel_axis = self.channel_axis
         return out.wait_for(deferred)
 
-    def wait_for(self, deferred: Deferred | Parts) -> QuaternionTensor:
+    def wait_for(self, deferred: Deferred) -> QuaternionTensor:
         """Compute the components only when they are asked for."""
         self._components, self.deferred = None, deferred
         deferred.waiting[id(self)] = self
@@ -271,9 +268,7 @@ class QuaternionTensor(torch.Tensor):
     def __torch_function__(
         cls, func: Callable[..., Any], types: Sequence[type], args: Sequence[Any] = (), kwargs: dict | None = None
     ) -> Any:
-        from reqnn.dispatch import call
-
-        return call(func, args, kwargs or {})
+        return cls.dispatch(func, args, kwargs or {})
 
     @classmethod
     def __torch_dispatch__(  # type: ignore[override]

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
-from reqnn.plan import Met
+from reqnn.revision.plan import Met
 from reqnn.rules.registry import TABLE1
 
 

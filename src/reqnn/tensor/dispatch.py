@@ -7,11 +7,11 @@ from typing import Any
 
 import torch
 
-from reqnn.context import ScalarTensor, companion
 from reqnn.errors import NoRuleError
-from reqnn.rules.registry import Rule
-from reqnn.tensor import QuaternionTensor
-from reqnn.trace import enclosing_module, user_frame
+from reqnn.tensor.markers import ScalarTensor, companion
+from reqnn.tensor.protocols import Rule, Rules
+from reqnn.tensor.quaternion_tensor import QuaternionTensor
+from reqnn.tensor.trace import enclosing_module, user_frame
 
 _OPERATORS = {
     "__add__": "add", "__radd__": "add", "__sub__": "sub", "__rsub__": "rsub", "__mul__": "mul", "__rmul__": "mul",
@@ -76,7 +76,10 @@ def call(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) 
     return result
 
 
-def _find(rules: Any, name: str, kwargs: dict[str, Any]) -> tuple[Rule | None, bool]:
+QuaternionTensor.dispatch = staticmethod(call)
+
+
+def _find(rules: Rules, name: str, kwargs: dict[str, Any]) -> tuple[Rule | None, bool]:
     """The rule and whether the call is in place."""
     in_place = bool(kwargs.pop("inplace", False))
     rule = rules.find(name)

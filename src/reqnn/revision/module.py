@@ -4,81 +4,20 @@ from __future__ import annotations
 
 import inspect
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from reqnn.context import Context, RemovedBias, RemovedTransform, ScalarTensor, companion
-from reqnn.errors import InputError
-from reqnn.learned import hand_over
 from reqnn.nn.quaternion_to_real import becomes_real_before, quaternion_to_real_hook
+from reqnn.revision import features as _features
+from reqnn.revision.inputs import Inputs
+from reqnn.revision.learned import hand_over
+from reqnn.revision.outputs import to_outputs
+from reqnn.revision.plan import Plan
+from reqnn.revision.report import RevisionReport
 from reqnn.rules.registry import RuleSet
-from reqnn.tensor import QuaternionTensor, from_real
-
-if TYPE_CHECKING:
-    from reqnn.plan import Plan
-    from reqnn.report import RevisionReport
-
-
-@dataclass(frozen=True)
-class Inputs:
-    """How the inputs of a network are read.
-
-    Attributes:
-        axes: for each positional input the axis of its vectors, None where it is real.
-        channels: the number of channels on that axis.
-        scalars: how many of them, the last ones, are scalars.
-        ranks: the number of axes of each input.
-    """
-
-    axes: tuple[int | None, ...]
-    channels: tuple[int, ...]
-    scalars: int
-    ranks: tuple[int, ...]
-
-    def quaternions(self, values: dict[int, Any], context: Context) -> dict[int, Any]:
-        """Inputs, by position, with their vectors as quaternions; sets the context's cloud and batch."""
-        return {position: self._convert(position, values[position], context) for position in sorted(values)}
-
-    def _convert(self, position: int, value: Any, context: Context) -> Any:
-        axis = self.axes[position] if position < len(self.axes) else None
-        if axis is None:
-            real = isinstance(value, Tensor) and value.is_floating_point()
-            return companion(value, ScalarTensor) if real else value
-        if not isinstance(value, Tensor):
-            raise InputError(f"points are a {type(value).__name__}; a tensor is needed: use torch.as_tensor")
-        check_points(value, axis, self.channels[position], self.ranks[position])
-        if context.points is None:
-            context.batch = value.shape[0] if value.dim() > 2 else None
-            context.points = _cloud(value, axis)
-        return from_real(value, axis, context, self._scalars(position))
-
-    def _scalars(self, position: int) -> int:
-        first = next(i for i, axis in enumerate(self.axes) if axis is not None)
-        return self.scalars if position == first else 0
-
-
-def check_points(x: Tensor, axis: int, channels: int, rank: int) -> None:
-    """Raise `InputError` for what cannot be a cloud of this layout, before any work is done."""
-    shown = f"the input has shape {tuple(x.shape)}"
-    if not x.is_floating_point():
-        raise InputError(f"{shown} and dtype {x.dtype}; points must be floating point: call .float() first")
-    if x.dim() != rank:
-        raise InputError(f"{shown}, {x.dim()} axes; the model was revised for {rank} axes")
-    if x.shape[axis] != channels:
-        raise InputError(f"{shown}; axis {axis} must hold the {channels} channels that the model was revised for")
-    if x.numel() == 0:
-        raise InputError(f"{shown}: it is empty; at least one cloud with at least one point is needed")
-    if not torch.compiler.is_compiling() and not bool(torch.isfinite(x).all()):
-        raise InputError(f"{shown} and holds NaN or infinite values; remove those points first")
-
-
-def _cloud(x: Tensor, axis: int) -> Tensor:
-    """(B, N, 3) coordinates of an input: its first vector at each point."""
-    xyz = x.movedim(axis, -1)[..., :3]
-    return xyz.reshape(xyz.shape[0], -1, 3) if xyz.dim() > 2 else xyz.unsqueeze(0)
-
+from reqnn.tensor import Context
 
 _OWN = frozenset({"model", "inputs", "rules", "strict", "auto_real", "real_before", "report"})
 """What belongs to the revised model itself, also where the network inside has attributes of these names."""
@@ -157,9 +96,7 @@ class RevisedModel(nn.Module):
         Returns:
             A `QuaternionTensor` in the quaternion part, a plain tensor in the real one.
         """
-        from reqnn.features import take_features
-
-        return take_features(self, at, inputs, kwargs)
+        return _features.take_features(self, at, inputs, kwargs)
 
     def put_features(self, features: Tensor, *inputs: Any, at: str | None = None, **kwargs: Any) -> Any:
         """The outputs of the network when the output of a submodule is replaced by these features.
@@ -172,9 +109,7 @@ class RevisedModel(nn.Module):
             at: as in `features`; where a pass comes by more than once the call has to be named, "conv5#1".
             kwargs: further arguments of the network.
         """
-        from reqnn.features import put_features
-
-        return put_features(self, features, at, inputs, kwargs)
+        return _features.put_features(self, features, at, inputs, kwargs)
 
     def remember_real_places(self) -> None:
         """Note before which submodules features become real, for `keep_real_places`."""
@@ -257,20 +192,3 @@ def _begins_real(module: nn.Module) -> bool:
 def _forward_in_graph(net: RevisedModel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Under ``torch.compile`` the quaternion tensors are traced through, as ``torch.export`` does, not looked at one by one."""
     return net._forward(args, kwargs)
-
-
-def to_outputs(tree: Any) -> Any:
-    """Outputs as the original gives them: vectors as coordinates, other quaternions by their squared norms."""
-    if isinstance(tree, QuaternionTensor):
-        if tree.axis is not None and set(tree.vectors) <= {"v", "l", "s"}:
-            return tree.as_real()
-        return tree.squared_norm()
-    if isinstance(tree, (RemovedTransform, RemovedBias, ScalarTensor)):
-        return tree.as_subclass(Tensor)
-    if isinstance(tree, dict):
-        return type(tree)((key, to_outputs(value)) for key, value in tree.items())
-    if hasattr(tree, "_fields"):
-        return type(tree)(*(to_outputs(value) for value in tree))
-    if isinstance(tree, (tuple, list)):
-        return type(tree)(to_outputs(value) for value in tree)
-    return tree

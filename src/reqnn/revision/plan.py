@@ -14,17 +14,17 @@ import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
-from reqnn import layout as lay
-from reqnn.context import RemovedBias
-from reqnn.dispatch import quaternions
 from reqnn.errors import NoRuleError
-from reqnn.learned import LearnedParameters
 from reqnn.nn.activation import turn_into_relu
 from reqnn.nn.batch_norm import turn_into_batch_norm
+from reqnn.nn.predicted_vectors import tag_vectors_hook
+from reqnn.revision.learned import LearnedParameters
 from reqnn.rules.point_function import PointFunction
-from reqnn.rules.registry import Rule
-from reqnn.tensor import QuaternionTensor
-from reqnn.trace import enclosing_module
+from reqnn.tensor import QuaternionTensor, quaternions
+from reqnn.tensor import layout as lay
+from reqnn.tensor.markers import RemovedBias
+from reqnn.tensor.protocols import Rule
+from reqnn.tensor.trace import enclosing_module
 
 
 class RealBefore(Exception):
@@ -279,22 +279,6 @@ class Plan:
             module.out_channels //= 3
         module.register_forward_hook(tag_vectors_hook)
         raise Restart
-
-
-def tag_vectors_hook(module: nn.Module, args: tuple, output: Any) -> Any:
-    """A forward hook: the output channels of this layer are vectors, three of the user's channels each."""
-    if not isinstance(output, QuaternionTensor):
-        return output
-    axis = output.rank - 1 if isinstance(module, nn.Linear) else 1
-    count = output.components.shape[axis + 1]
-    tagged = output.like(output.components, axis, "v" if count == 1 else "l" * count)
-    tagged.source = output.source
-    return tagged
-
-
-def predicts_vectors(module: nn.Module) -> bool:
-    """Whether the output channels of a layer are coordinates."""
-    return any(hook is tag_vectors_hook for hook in module._forward_hooks.values())
 
 
 def _same_axis(parameter: Tensor, view: Tensor, dim: int) -> int:

@@ -11,16 +11,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from reqnn.cloning import Workspace
-from reqnn.dry_run import HeadWanted, dry_run, example_for, set_submodule
 from reqnn.errors import InputError
-from reqnn.inputs import read_inputs
-from reqnn.module import RevisedModel
 from reqnn.nn.coordinates import average_frames_hook, principal_frame_hook
 from reqnn.nn.quaternion_to_real import quaternion_to_real_hook
 from reqnn.nn.removed import Removed
-from reqnn.plan import Plan, RealBefore
-from reqnn.report import RevisionReport
+from reqnn.revision.cloning import Workspace
+from reqnn.revision.dry_run import HeadWanted, dry_run, example_for, set_submodule
+from reqnn.revision.inputs import read_inputs
+from reqnn.revision.module import RevisedModel
+from reqnn.revision.plan import Plan, RealBefore
+from reqnn.revision.report import RevisionReport
 from reqnn.rules import RuleSet, get_rules
 from reqnn.rules.paper.point_functions import KNOWN_FUNCTIONS
 

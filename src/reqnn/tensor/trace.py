@@ -11,7 +11,7 @@ from types import FrameType
 import torch
 from torch import nn
 
-_OURS = str(Path(__file__).parent)
+_OURS = str(Path(__file__).parents[1])
 _TORCH = str(Path(torch.__file__).parent)
 
 

@@ -6,18 +6,16 @@ No global state: two threads may run two revised networks at once.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
 
-import torch
 from torch import Tensor, nn
 
+from reqnn import defaults
 from reqnn.errors import NoRuleError
-from reqnn.layout import has_vectors, width
-
-if TYPE_CHECKING:
-    from reqnn.learned import LearnedCall
-    from reqnn.plan import Plan
-    from reqnn.rules.registry import RuleSet
+from reqnn.points import principal_frame, right_handed_frames
+from reqnn.tensor.layout import has_vectors, width
+from reqnn.tensor.learned_call import LearnedCall, identity, owner_of_call
+from reqnn.tensor.markers import RemovedBias
+from reqnn.tensor.protocols import DryRun, Rules
 
 
 @dataclass(eq=False)
@@ -35,13 +33,13 @@ class Context:
         calls: module, by its identity → how often it has called operations with learned parameters, by their names.
     """
 
-    rules: RuleSet
+    rules: Rules
     strict: bool = False
     batch: int | None = None
     auto_real: bool = False
     points: Tensor | None = None
     names: dict[int, str] = field(default_factory=dict)
-    plan: Plan | None = None
+    plan: DryRun | None = None
     calls: dict[int, dict[str, int]] = field(default_factory=dict)
     _frames: Tensor | None = None
 
@@ -51,8 +49,6 @@ class Context:
         Paper, section 3.3, "3D coordinates weighting": the frame rotates with the points.
         """
         if self._frames is None:
-            from reqnn.points import principal_frame, right_handed_frames
-
             if self.points is None:
                 raise NoRuleError("a PCA frame is needed, but this pass has no input cloud")
             points = self.points.detach()
@@ -81,9 +77,15 @@ class Context:
 
     def learned(self, name: str, owner: nn.Module | None = None) -> LearnedCall:
         """The call of an operation with learned parameters that is under way, in `owner` or the innermost module."""
-        from reqnn.learned import learned_call
-
-        return learned_call(self, name, owner)
+        owner = owner_of_call() if owner is None else owner
+        if owner is None:
+            raise NoRuleError(
+                f"the rule set '{self.rules.name}' learns parameters for {name}, and there is no module to hold them: it "
+                "serves in networks that reqnn.revise has revised with it"
+            )
+        counts = self.calls.setdefault(identity(owner), {})
+        index = counts[name] = counts.get(name, -1) + 1
+        return LearnedCall(name, owner, index, self.plan)
 
     def drop_bias(self, bias: Tensor | None) -> None:
         """Paper, section 3.3, "Convolution": the bias goes. Raises where one is still there after the dry run."""
@@ -93,60 +95,6 @@ class Context:
             raise NoRuleError("a bias is a fixed direction: it does not turn with the features")
 
 
-class _Companion(torch.Tensor):
-    """A real tensor with a meaning of its own where it meets quaternions; among real tensors an ordinary one."""
-
-    @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-        from reqnn.tensor import QuaternionTensor
-
-        if any(issubclass(kind, QuaternionTensor) for kind in types):
-            from reqnn.dispatch import call
-
-            return call(func, args, kwargs or {})
-        return super().__torch_function__(func, types, args, kwargs or {})
-
-    def __deepcopy__(self, memo: dict) -> _Companion:
-        return self.detach().clone().as_subclass(type(self))
-
-    def __reduce_ex__(self, protocol: Any) -> Any:
-        return _restore_companion, (self.as_subclass(torch.Tensor), type(self))
-
-
-def companion(tensor: Tensor, kind: type[_Companion]) -> Tensor:
-    """Mark a tensor; while a graph is traced the marks are left out, and rules trust what the dry run has found."""
-    return tensor if torch.compiler.is_compiling() else tensor.as_subclass(kind)
-
-
-def _restore_companion(tensor: Tensor, kind: type[_Companion]) -> Tensor:
-    return tensor.as_subclass(kind)
-
-
-class RemovedBias(_Companion):
-    """What stands where a bias parameter was that the code adds by hand: adding it changes nothing."""
-
-
-class RemovedTransform(_Companion):
-    """The identity that a removed submodule returns: ``bmm(x, trans)`` gives x back."""
-
-    @classmethod
-    def __torch_function__(cls, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
-        """Copies and transposes are still the identity; what else is computed with it is an ordinary tensor."""
-        out = super().__torch_function__(func, types, args, kwargs)
-        if isinstance(out, cls) and getattr(func, "__name__", "") not in _STILL_IDENTITY:
-            return out.as_subclass(torch.Tensor)
-        return out
-
-
-_STILL_IDENTITY = ("transpose", "mT", "contiguous", "clone", "detach", "to", "type_as", "float", "double", "expand", "__get__")
-
-
-class ScalarTensor(_Companion):
-    """Numbers that come from real inputs alone (a class label, declared scalars): they may stand beside vectors."""
-
-
 def default_context() -> Context:
     """The paper's rules, outside of any network."""
-    from reqnn.rules import get_rules
-
-    return Context(get_rules("paper"))
+    return Context(defaults.find_rules("paper"))
