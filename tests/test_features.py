@@ -9,11 +9,11 @@ import reqnn
 from equivariance import difference, rotation_matrix
 from reqnn import quaternion
 from reqnn.errors import InputError
-from reqnn.models import create_model
 from reqnn.models.registry import model_entry
 from reqnn.revision import revise
 from reqnn.rules import get_rules
 from reqnn.tensor import QuaternionTensor
+from reqnn.zoo import create_model
 from surfaces import surfaces
 
 OPTIONS = {"width": 0.125, "k": 8, "npoint": (48, 16), "nsample": (8, 8), "radius": (0.5, 0.8), "dropout": 0.0}

@@ -21,7 +21,7 @@ _HOMES = {
     "RevisedModel": "reqnn.revision.module",
     "align": "reqnn.alignment",
     "audit": "reqnn.auditing",
-    "create_model": "reqnn.models",
+    "create_model": "reqnn.zoo",
     "get_rules": "reqnn.rules",
     "list_models": "reqnn.models",
     "list_weights": "reqnn.pretrained",
@@ -72,13 +72,14 @@ if TYPE_CHECKING:
     from reqnn.alignment import Alignment, align
     from reqnn.auditing import audit
     from reqnn.errors import InputError, NoRuleError
-    from reqnn.models import create_model, list_models
+    from reqnn.models import list_models
     from reqnn.pretrained import list_weights, load
     from reqnn.revision.features import rotate_features
     from reqnn.revision.module import RevisedModel
     from reqnn.revision.revise import revise
     from reqnn.rules import get_rules, module_rule, rule
     from reqnn.tensor import QuaternionTensor
+    from reqnn.zoo import create_model
 
 
 def __getattr__(name: str) -> Any:

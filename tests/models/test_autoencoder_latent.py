@@ -5,9 +5,9 @@ import torch
 
 from reqnn import quaternion
 from reqnn.errors import InputError
-from reqnn.models import create_model
-from reqnn.models.autoencoder_latent import decode, encode, interpolate
 from reqnn.revision.features import rotate_features
+from reqnn.zoo import create_model
+from reqnn.zoo.autoencoder_latent import decode, encode, interpolate
 from surfaces import surfaces
 
 SMALL = {"num_points": 20, "latent": 8, "width": 1 / 16, "encoder_options": {"k": 6, "extra_conv": False}}

@@ -14,9 +14,9 @@ from torch import Tensor, nn
 from reqnn.data.surfaces import surfaces
 from reqnn.models.dgcnn import DGCNN
 from reqnn.models.factorised import factorise
-from reqnn.models.registry import create_model
 from reqnn.rules import get_rules
 from reqnn.train.calibration import recalibrate
+from reqnn.zoo import create_model
 
 ORIGINAL, FACTORISED, PLAIN, FUSED = "original", "factorised original", "REQNN plain", "REQNN fused"
 MEANING = {

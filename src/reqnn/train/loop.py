@@ -107,7 +107,7 @@ def prepare(
     config: TrainConfig, fabric: Fabric, train: PointClouds, validation: PointClouds, model: nn.Module | None
 ) -> Training:
     """Network, optimizer and batches, as they were where the run goes on; and a folder that can hold them."""
-    from reqnn.paper.provenance import provenance
+    from reqnn.provenance import provenance
 
     alone = fabric.world_size == 1
     network = build_network(config, len(train.classes), factorised=alone) if model is None else model

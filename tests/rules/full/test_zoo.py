@@ -3,9 +3,10 @@
 import pytest
 import torch
 
-from reqnn.models import create_model, list_models
+from reqnn.models import list_models
 from reqnn.rules.full.edge_conv import FullEdgeConv
 from reqnn.train.calibration import recalibrate
+from reqnn.zoo import create_model
 from rules.zoo import CLASSIFIERS, small
 from surfaces import surfaces
 

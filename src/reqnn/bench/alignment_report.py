@@ -9,8 +9,8 @@ import torch
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from reqnn.alignment.experiment import ICP, NETWORK, OURS, PCA, REFINED, VECTORS, Experiment, Measured
 from reqnn.alignment.result import AMBIGUOUS_BELOW
+from reqnn.bench.alignment import ICP, NETWORK, OURS, PCA, REFINED, VECTORS, Experiment, Measured
 from reqnn.paper.table import Cell, Table
 
 COLOURS = {OURS: "#1f5fa8", REFINED: "#2a9d8f", NETWORK: "#5b4fa2", VECTORS: "#b8860b", PCA: "#c44e52", ICP: "#6b7280"}

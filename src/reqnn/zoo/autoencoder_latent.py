@@ -11,8 +11,7 @@ from reqnn.errors import InputError
 from reqnn.revision.module import RevisedModel
 from reqnn.revision.outputs import to_outputs
 from reqnn.tensor import QuaternionTensor
-
-from .autoencoder_frame import FrameDecoder
+from reqnn.zoo.autoencoder_frame import FrameDecoder
 
 
 def encode(net: Any, points: Tensor) -> Tensor:

@@ -6,16 +6,15 @@ its mirror plane, and so would the points. The third axis of the frame here is a
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.nn as nn
 
-from reqnn.rules import get_rules
+from reqnn.models.autoencoder import Decoder, Latent
 from reqnn.rules.paper.cross_product import cross_product
 from reqnn.tensor import QuaternionTensor
-
-from .autoencoder import Decoder, Latent
 
 AXES = 3  # the last entries of a latent: the axes of the cloud
 EPS = 1e-12  # of squared lengths: where a frame degenerates its axes shrink to 0 instead of jumping about
@@ -96,13 +95,11 @@ def _unit(x: Any) -> Any:
     return x * (x.squared_norm() + EPS).rsqrt()
 
 
-@get_rules("paper").module(Latent)
 def with_axes(latent: Latent, features: QuaternionTensor) -> FramedLatent | None:
     """The stand-in for `Latent`."""
     return FramedLatent(features.components.shape[-1], latent.out_features) if _framed(latent, features) else None
 
 
-@get_rules("paper").module(Decoder)
 def in_a_frame(decoder: Decoder, latent: QuaternionTensor) -> FrameDecoder | None:
     """The stand-in for `Decoder`."""
     if not _framed(decoder, latent):
@@ -113,3 +110,7 @@ def in_a_frame(decoder: Decoder, latent: QuaternionTensor) -> FrameDecoder | Non
 def _framed(module: Latent | Decoder, x: QuaternionTensor) -> bool:
     """Whether more than the paper's rules may be used, and there are vectors to make a frame of."""
     return module.cross_product and not x.context.strict and x.components.shape[0] == 3
+
+
+MODULE_RULES: dict[type[nn.Module], Callable[..., Any]] = {Latent: with_axes, Decoder: in_a_frame}
+"""What stands for the modules of an autoencoder when it is revised."""
