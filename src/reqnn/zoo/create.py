@@ -41,4 +41,4 @@ def rules_for(model: nn.Module, rules: str | RuleSet) -> RuleSet:
     rule_set = get_rules(rules)
     if not any(isinstance(module, tuple(MODULE_RULES)) for module in model.modules()):
         return rule_set
-    return RuleSet(rule_set.name, parent=rule_set, modules=MODULE_RULES)
+    return RuleSet(rule_set.name, parent=rule_set, modules=dict(MODULE_RULES))
