@@ -2,6 +2,7 @@
 
 import copy
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -10,6 +11,7 @@ from torch import nn
 
 import reqnn
 from reqnn.errors import NoRuleError
+from reqnn.tensor.running import owner_of_call
 
 POINTS = torch.randn(4, 20, 3, generator=torch.Generator().manual_seed(0))
 
@@ -205,6 +207,30 @@ def test_code_that_fixes_the_width():
         reqnn.revise(Behind(), POINTS, to_real="gate", rules="vector-neurons")
     one = reqnn.get_rules("vector-neurons").with_options(readings=1)
     assert reqnn.revise(Behind(), POINTS, to_real="gate", rules=one).eval()(POINTS).shape == (4, 5)
+
+
+def test_two_threads_at_once():
+    nets = [revised(), reqnn.revise(Looping(), POINTS, rules="vector-neurons")]
+    nets = [net.eval() for net in nets]
+    expected = [net(POINTS) for net in nets]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda i: nets[i % 2](POINTS), range(16)))
+    assert all(torch.equal(out, expected[i % 2]) for i, out in enumerate(found))
+
+
+def test_a_pass_that_fails_leaves_no_module_running():
+    net = revised().eval()
+    features = net.features(POINTS, at="conv3")
+    expected = net.block(features)
+    handle = net.tail[1].register_forward_pre_hook(lambda *_: 1 / 0)
+    with pytest.raises(ZeroDivisionError):
+        net(POINTS)
+    handle.remove()
+    assert owner_of_call() is None
+    assert torch.equal(net.block(features).components, expected.components)  # a submodule by itself finds what it has learned
+    with pytest.raises(RuntimeError):
+        net.block(net.features(POINTS, at="conv1"))
+    assert owner_of_call() is None
 
 
 @pytest.mark.parametrize("dynamic", [False, True])

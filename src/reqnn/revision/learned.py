@@ -12,8 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from reqnn.errors import NoRuleError
-from reqnn.tensor import quaternions
-from reqnn.tensor.learned_call import CONSTANTS, Initialise, identity
+from reqnn.tensor.learned_call import CONSTANTS, Initialise
 
 _PARAMETERS = "learned_parameters"
 """An attribute of modules: the names of the parameters that rules have asked for."""
@@ -53,8 +52,6 @@ class LearnedParameters:
                 "a module that runs twice must meet features of one width"
             )
         if held is None or tuple(held.shape) != shape:
-            if not any(learned.owner is owner for learned in self._made.values()):
-                owner.register_forward_pre_hook(count_calls_hook, prepend=True, with_kwargs=True)
             held = nn.Parameter(like.new_empty(shape))
             initialise(held)
             owner.register_parameter(key, held)
@@ -89,11 +86,3 @@ def hand_over(before: nn.Module, now: nn.Module) -> None:
     if names:
         now.__dict__[_PARAMETERS] = dict.fromkeys(names)
         now.__dict__[CONSTANTS] = dict(before.__dict__.get(CONSTANTS, {}))
-        now.register_forward_pre_hook(count_calls_hook, prepend=True, with_kwargs=True)
-
-
-def count_calls_hook(module: nn.Module, args: tuple, kwargs: dict) -> None:
-    """A forward pre-hook: the calls within a module are counted anew each time it runs."""
-    x = next(quaternions((args, kwargs)), None)
-    if x is not None:
-        x.context.calls.pop(identity(module), None)

@@ -18,6 +18,7 @@ from reqnn.revision.plan import Plan
 from reqnn.revision.report import RevisionReport
 from reqnn.rules.registry import RuleSet
 from reqnn.tensor import Context
+from reqnn.tensor.running import follow, fresh_stack
 
 _OWN = frozenset({"model", "inputs", "rules", "strict", "auto_real", "real_before", "report"})
 """What belongs to the revised model itself, also where the network inside has attributes of these names."""
@@ -73,12 +74,14 @@ class RevisedModel(nn.Module):
     def run(self, context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The forward pass with quaternion outputs left as they are."""
         self.keep_real_places()
+        follow(self.model)
         names = list(inspect.signature(self.model.forward).parameters) if kwargs else []
         places = {names.index(name): name for name in kwargs if name in names}
         given = dict(enumerate(args)) | {place: kwargs[name] for place, name in places.items()}
         values = self.inputs.quaternions(given, context)
         named = {name: values[place] for place, name in places.items()}
-        return self.model(*(values[place] for place in range(len(args))), **{**kwargs, **named})
+        with fresh_stack():
+            return self.model(*(values[place] for place in range(len(args))), **{**kwargs, **named})
 
     def features(self, *inputs: Any, at: str | None = None, **kwargs: Any) -> Tensor:
         """The output of a submodule for these inputs: quaternions that turn with the cloud, or real features that do not.

@@ -24,7 +24,7 @@ from reqnn.tensor import QuaternionTensor, quaternions
 from reqnn.tensor import layout as lay
 from reqnn.tensor.markers import RemovedBias
 from reqnn.tensor.protocols import Rule
-from reqnn.tensor.trace import enclosing_module
+from reqnn.tensor.running import name_of_running
 
 
 class RealBefore(Exception):
@@ -92,7 +92,7 @@ class Plan:
 
     def layer(self) -> str:
         """Where the run is now."""
-        return enclosing_module(self.names) or ""
+        return name_of_running(self.names) or ""
 
     # -- what operations were met ----------------------------------------------------------------------------------
 

@@ -8,7 +8,6 @@ from torch import nn
 
 from reqnn.nn.ordinary import run_ordinary
 from reqnn.tensor import QuaternionTensor as Q
-from reqnn.tensor.learned_call import REPLACED
 
 
 class FactorisedEdgeConv(nn.Sequential):
@@ -26,7 +25,6 @@ class FactorisedEdgeConv(nn.Sequential):
         super().__init__(*original)
         self.k: int = original.k
         self._original = [original]  # in a list: its parameters are registered once, as those of this module
-        original.__dict__[REPLACED] = True
 
     def forward(self, x: Q) -> Q:
         """By loops over the edges, or by the generic rules."""

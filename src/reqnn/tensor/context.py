@@ -13,9 +13,10 @@ from reqnn import defaults
 from reqnn.errors import NoRuleError
 from reqnn.points import principal_frame, right_handed_frames
 from reqnn.tensor.layout import has_vectors, width
-from reqnn.tensor.learned_call import LearnedCall, identity, owner_of_call
+from reqnn.tensor.learned_call import LearnedCall
 from reqnn.tensor.markers import RemovedBias
 from reqnn.tensor.protocols import DryRun, Rules
+from reqnn.tensor.running import owner_of_call, run_of
 
 
 @dataclass(eq=False)
@@ -30,7 +31,6 @@ class Context:
         points: (B, N, 3) coordinates of the input, for the PCA frame.
         names: id(module) → name, for messages.
         plan: the dry run that is under way, which may re-size parameters; None in ordinary use.
-        calls: module, by its identity → how often it has called operations with learned parameters, by their names.
     """
 
     rules: Rules
@@ -40,7 +40,6 @@ class Context:
     points: Tensor | None = None
     names: dict[int, str] = field(default_factory=dict)
     plan: DryRun | None = None
-    calls: dict[int, dict[str, int]] = field(default_factory=dict)
     _frames: Tensor | None = None
 
     def frames(self) -> Tensor:
@@ -77,15 +76,14 @@ class Context:
 
     def learned(self, name: str, owner: nn.Module | None = None) -> LearnedCall:
         """The call of an operation with learned parameters that is under way, in `owner` or the innermost module."""
-        owner = owner_of_call() if owner is None else owner
-        if owner is None:
+        running = owner_of_call() if owner is None else run_of(owner)
+        if running is None:
             raise NoRuleError(
                 f"the rule set '{self.rules.name}' learns parameters for {name}, and there is no module to hold them: it "
                 "serves in networks that reqnn.revise has revised with it"
             )
-        counts = self.calls.setdefault(identity(owner), {})
-        index = counts[name] = counts.get(name, -1) + 1
-        return LearnedCall(name, owner, index, self.plan)
+        index = running.calls[name] = running.calls.get(name, -1) + 1
+        return LearnedCall(name, running.module, index, self.plan)
 
     def drop_bias(self, bias: Tensor | None) -> None:
         """Paper, section 3.3, "Convolution": the bias goes. Raises where one is still there after the dry run."""

@@ -21,18 +21,12 @@ from torch import Tensor, nn
 
 from reqnn.errors import NoRuleError
 from reqnn.tensor.protocols import DryRun
-from reqnn.tensor.trace import frames
 
 Initialise = Callable[[Tensor], Any]
 """Fills a tensor in place."""
 
-REPLACED = "_replaced"
-"""An attribute of modules outside of the network that one of its modules runs."""
-
 CONSTANTS = "learned_constants"
 """An attribute of modules: the values that the dry run has found."""
-
-_BARE = ("torch.nn.modules.activation", "torch.nn.modules.pooling")
 
 
 @dataclass(frozen=True)
@@ -68,31 +62,8 @@ class LearnedCall:
 
     def constant(self, key: str, find: Callable[[], Any]) -> Any:
         """A plain value that the dry run finds and later passes are given."""
-        held: dict[str, Any] = self.owner.__dict__.setdefault(CONSTANTS, {})
         name = f"{self.name}_{key}_{self.index}"
         if self.plan is not None:
-            held[name] = find()
+            self.owner.__dict__.setdefault(CONSTANTS, {})[name] = find()
+        held: dict[str, Any] = self.owner.__dict__.get(CONSTANTS, {})
         return held[name] if name in held else find()
-
-
-def owner_of_call() -> nn.Module | None:
-    """The innermost module on the stack; a bare activation or pooling hands on to the module that calls it.
-
-    One ``nn.ReLU()`` may serve in several places of a forward, which are as different as several ``F.relu``. A block that
-    another one stands for hands on to that.
-    """
-    bare = None
-    for frame in frames():
-        module = frame.f_locals.get("self")
-        if type(module).__name__ == "RevisedModel":
-            break
-        if isinstance(module, nn.Module) and not module.__dict__.get(REPLACED):
-            if not any(kind.__module__.startswith(_BARE) for kind in type(module).__mro__):
-                return module
-            bare = bare if bare is not None else module
-    return bare
-
-
-def identity(module: nn.Module) -> int:
-    """What is the same for a module and for the proxies that stand for it while a graph is traced: they share its dict."""
-    return id(module.__dict__)

@@ -41,7 +41,7 @@ def user_frame() -> str:
 
 
 def enclosing_module(known: dict[int, str]) -> str | None:
-    """The name of the innermost module on the stack; `known` maps id(module) to its name."""
+    """The name of the innermost module on the stack, for messages; `known` maps id(module) to its name."""
     for frame in frames():
         module = frame.f_locals.get("self")
         if isinstance(module, nn.Module) and id(module) in known:

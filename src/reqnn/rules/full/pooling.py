@@ -16,7 +16,7 @@ from reqnn.rules.full.base import full, unit_size
 from reqnn.rules.options import channel_axis, choice
 from reqnn.rules.pooling import Pick, register_pooling
 from reqnn.tensor import QuaternionTensor as Q
-from reqnn.tensor.learned_call import owner_of_call
+from reqnn.tensor.running import owner_of_call
 
 
 def order(x: Q) -> Tensor:
