@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import reqnn
-from reqnn.errors import NoRuleError, ReqnnError
+from reqnn.errors import InputError, NoRuleError, ReqnnError
 from reqnn.rules import RuleSet
 from reqnn.train.calibration import recalibrate
 
@@ -142,18 +142,18 @@ def test_a_head_of_several_layers_is_exchanged_by_assignment(points, bias):
 
 
 @pytest.mark.parametrize("rules", ["paper", "vector-neurons", "full"])
-@pytest.mark.parametrize("inside", [True, False])
-def test_a_layer_inside_a_head_is_exchanged(points, inside, rules):
-    """By way of the revised model or of the network inside: Quaternion2Real stays where it was, with what it has learned."""
+@pytest.mark.parametrize("target", ["head.0", "model.head.0"])
+def test_a_layer_inside_a_head_is_exchanged(points, target, rules):
+    """By way of the revised model: Quaternion2Real stays where it was, with what it has learned."""
     net = reqnn.revise(Sequence(), points, rules=rules).eval()
     real, learned = [], set(net.report.learned)
     watched = net.head[0]
     watched.register_forward_hook(lambda _, args, out: real.append(args[0]))
     net(points)
-    (net.model if inside else net).head[0] = nn.Linear(watched.in_features, 8)
+    net.set_submodule(target, nn.Linear(watched.in_features, 8))
     assert {f"model.{name}" for name in learned} <= {name for name, _ in net.named_parameters()}  # as an optimizer asks
     torch.testing.assert_close(net(points), net.head(real[0]))
-    net.model.head = nn.Linear(watched.in_features, 5)
+    net.set_submodule(target.removesuffix(".0"), nn.Linear(watched.in_features, 5))
     torch.testing.assert_close(net(points), net.head(real[0]))
     copied = copy.deepcopy(net)
     copied.head = nn.Linear(watched.in_features, 3)
@@ -161,6 +161,34 @@ def test_a_layer_inside_a_head_is_exchanged(points, inside, rules):
     net.model.head = None  # nothing there to stand before
     with pytest.raises(TypeError):
         net(points)
+
+
+@pytest.mark.parametrize("inside", [True, False])
+def test_a_layer_is_exchanged_behind_the_back_of_the_revised_model(points, inside):
+    net = reqnn.revise(Sequence(), points).eval()
+    real, wide = net.features(points).squared_norm(), net.head[0].in_features
+    (net.model if inside else net).head[0] = nn.Linear(wide, 8)
+    torch.testing.assert_close(net(points), net.head(real))
+    net.model.head = nn.Linear(wide, 5)
+    torch.testing.assert_close(net(points), net.head(real))
+
+
+@pytest.mark.parametrize("rules", ["vector-neurons", "full"])
+def test_what_was_learned_for_a_place_is_not_lost_in_silence(points, rules):
+    """An optimizer that is made now would not train it, and looking for parameters changes nothing."""
+    net = reqnn.revise(Sequence(), points, rules=rules).eval()
+    before, wide = net.head[0], net.head[0].in_features
+    net.head[0] = nn.Linear(wide, 8)
+    names = [name for name, _ in net.named_parameters()]
+    assert "model.head.0.weight" in names
+    assert not net.head[0]._forward_pre_hooks
+    with pytest.raises(InputError, match=r"net\.set_submodule\('head\.0', module\) keeps that"):
+        net(points)
+    net.head[0] = before
+    net(points)
+    net.set_submodule("head.0", nn.Linear(wide, 8))
+    assert len(list(net.parameters())) > len(names)
+    net(points)
 
 
 class Encoder(nn.Module):

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from reqnn.nn import rows
 from reqnn.nn.deferred import Deferred
+from reqnn.nn.exchange import exchange_class
 from reqnn.nn.power import Power
 from reqnn.tensor import QuaternionTensor, safe_sqrt
 
@@ -75,6 +76,4 @@ class QuaternionReLU(nn.Module):
 
 def turn_into_relu(module: Any) -> None:
     """Make an activation module with parameters (PReLU) a `QuaternionReLU`, in place."""
-    module.__class__ = QuaternionReLU
-    module._parameters.clear()
-    module.c = None
+    exchange_class(module, QuaternionReLU())

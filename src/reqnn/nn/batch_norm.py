@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from reqnn.errors import NoRuleError
 from reqnn.nn.deferred import Deferred
+from reqnn.nn.exchange import exchange_class
 from reqnn.nn.power import Power, alone
 from reqnn.nn.rows import serves, to_rows, total_power
 from reqnn.tensor import QuaternionTensor
@@ -170,10 +171,7 @@ def turn_into_batch_norm(module: nn.Module, channels: int) -> None:
         momentum=module.momentum,  # type: ignore[arg-type]
         track_running_stats=bool(module.track_running_stats),
     ).to(reference)
-    fresh.train(module.training)
-    hooks = {name: value for name, value in module.__dict__.items() if "hooks" in name}
-    module.__class__ = QuaternionBatchNorm
-    module.__dict__ = {**fresh.__dict__, **hooks}
+    exchange_class(module, fresh)
 
 
 @torch.no_grad()

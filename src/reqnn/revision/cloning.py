@@ -17,6 +17,7 @@ from typing import Any
 from torch import nn
 
 from reqnn.errors import InputError
+from reqnn.nn.exchange import exchange_class
 from reqnn.rules.point_function import Known, PointFunction
 
 _LIBRARIES = tuple({sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")})
@@ -55,7 +56,7 @@ class Workspace:
                     module.__dict__[name] = self.clone(value)
             clone = self.clone(type(module))
             if clone is not type(module):
-                module.__class__ = clone
+                exchange_class(module, clone)
         missing = set(self.replace) - {function.__name__ for function in self.functions.values()}
         if missing:
             raise InputError(

@@ -70,7 +70,6 @@ class Place:
 
 def find_place(net: Revised, at: str | None) -> Place:
     """The place that ``at`` names: "conv5", "conv5#2" for its second call, None for what Quaternion2Real is given."""
-    net.keep_real_places()
     model = net.model
     names = dict(model.named_modules(remove_duplicate=False))
     if at is None:
@@ -91,6 +90,7 @@ def find_place(net: Revised, at: str | None) -> Place:
 
 def take_features(net: Revised, at: str | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     """What `RevisedModel.features` returns."""
+    net.keep_real_places()
     place, found = find_place(net, at), []
     if place.before:
         place = replace(place, call=1)  # a network that answers by several passes over its layers: the first stands for all
@@ -107,6 +107,7 @@ def take_features(net: Revised, at: str | None, args: tuple[Any, ...], kwargs: d
 
 def put_features(net: Revised, features: Tensor, at: str | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What `RevisedModel.put_features` returns."""
+    net.keep_real_places()
     place = find_place(net, at)
     with _visited(place, lambda value: _in_place_of(value, features, place)) as calls:
         output = net.run(net.context(), args, kwargs)

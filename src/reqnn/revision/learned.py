@@ -78,6 +78,11 @@ class LearnedParameters:
         return {name: tuple(learned.owner.get_parameter(learned.key).shape) for name, learned in self._made.items()}
 
 
+def has_learned(module: nn.Module) -> bool:
+    """Whether rules have learned parameters for a module."""
+    return bool(module.__dict__.get(_PARAMETERS))
+
+
 def hand_over(before: nn.Module, now: nn.Module) -> None:
     """Give a module what rules have learned for the one whose place it takes."""
     names = list(before.__dict__.get(_PARAMETERS, ()))

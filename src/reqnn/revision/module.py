@@ -9,10 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from reqnn.errors import InputError
 from reqnn.nn.quaternion_to_real import becomes_real_before, quaternion_to_real_hook
 from reqnn.revision import features as _features
 from reqnn.revision.inputs import Inputs
-from reqnn.revision.learned import hand_over
+from reqnn.revision.learned import hand_over, has_learned
 from reqnn.revision.outputs import to_outputs
 from reqnn.revision.plan import Plan
 from reqnn.revision.report import RevisionReport
@@ -123,23 +124,30 @@ class RevisedModel(nn.Module):
                 outermost = next(depth for depth, part in enumerate(path) if depth and _begins_real(part))
                 self.real_before[name] = RealPlace(module, outermost)
 
-    def keep_real_places(self) -> None:
-        """Put Quaternion2Real before what took the place of a submodule it stood before: ``net.head[0] = nn.Linear(…)``.
+    def keep_real_places(self, exchanging: bool = False) -> None:
+        """Put Quaternion2Real before what took the place of a submodule it stood before.
 
-        What the rule set has learned for it goes along. Where nothing took its place, nothing is done.
+        What the rule set has learned for the place goes along with an exchange by way of the revised model, ``net.head = …`` or
+        ``net.set_submodule("head.0", …)``. Behind its back, ``net.head[0] = …``, it is lost, an optimizer may have been made
+        without it: that is an error. Where nothing took its place, nothing is done.
         """
         for name, place in self.real_before.items():
             path = _path(self.model, name)
             now = path[-1]
             if len(path) > place.outermost and not _begins_real(now) and not any(map(becomes_real_before, path)):
+                if not exchanging and has_learned(place.module):
+                    raise InputError(
+                        f"the submodule '{name}' was exchanged, and with it went what the rule set has learned for its place; "
+                        f"net.set_submodule('{name}', module) keeps that"
+                    )
                 hand_over(place.module, now)
                 now.register_forward_pre_hook(quaternion_to_real_hook, with_kwargs=True)
                 self.real_before[name] = replace(place, module=now)
 
-    def named_modules(self, *args: Any, **kwargs: Any) -> Any:
-        """As of any module; a layer that was just exchanged holds what was learned for its place, so that optimizers see it."""
-        self.keep_real_places()
-        return super().named_modules(*args, **kwargs)
+    def set_submodule(self, target: str, module: nn.Module, *args: Any, **kwargs: Any) -> None:
+        """Exchange a submodule, "head.0" say; where features become real before it, they do so before the new one."""
+        super().set_submodule(target, module, *args, **kwargs)
+        self.keep_real_places(exchanging=True)
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -156,7 +164,7 @@ class RevisedModel(nn.Module):
         """
         if self._belongs_to_model(name):
             setattr(self.model, name, value)
-            self.keep_real_places()
+            self.keep_real_places(exchanging=True)
         else:
             super().__setattr__(name, value)
 

@@ -24,7 +24,7 @@ from reqnn.tensor import QuaternionTensor, quaternions
 from reqnn.tensor import layout as lay
 from reqnn.tensor.markers import RemovedBias
 from reqnn.tensor.protocols import Rule
-from reqnn.tensor.running import name_of_running
+from reqnn.tensor.running import follow, name_of_running
 
 
 class RealBefore(Exception):
@@ -77,6 +77,7 @@ class Plan:
 
     def begin(self) -> None:
         """Start a pass."""
+        follow(self.model)
         self.index()
         self.met_operations.clear()
         self.heads.clear()
