@@ -13,6 +13,7 @@ from reqnn.nn.quaternion_to_real import quaternion_to_real_hook
 from reqnn.revision.module import RevisedModel
 from reqnn.revision.plan import Plan, Restart
 from reqnn.tensor import quaternions
+from reqnn.tensor.nested import leaves, map_leaves
 
 
 class HeadWanted(Exception):
@@ -138,7 +139,7 @@ def _settle_outputs(net: RevisedModel, plan: Plan, output: Any, vector_like: boo
             f"({loose[0].source or 'unknown'}) has no 3·V output channels; name the layer where real features begin (to_real=)",
             "the model's output",
         )
-    if _has_real_output(output):
+    if any(type(leaf) is Tensor and leaf.is_floating_point() for leaf in leaves(output)):
         return  # side outputs, such as global features beside logits: their squared norms are returned
     if not net.auto_real:
         raise HeadWanted
@@ -147,20 +148,15 @@ def _settle_outputs(net: RevisedModel, plan: Plan, output: Any, vector_like: boo
             plan.real_before(q.source)
 
 
-def _has_real_output(tree: Any) -> bool:
-    if isinstance(tree, dict):
-        return any(map(_has_real_output, tree.values()))
-    if isinstance(tree, (tuple, list)):
-        return any(map(_has_real_output, tree))
-    return isinstance(tree, Tensor) and tree.is_floating_point() and type(tree) is Tensor
-
-
 def example_for(args: tuple[Any, ...], model: nn.Module) -> tuple[Any, ...]:
     """Example inputs on the device and in the dtype of the model."""
     reference = next((p for p in model.parameters() if p.is_floating_point()), None)
     if reference is None:
         return args
-    return tuple(value.to(reference) if isinstance(value, Tensor) and value.is_floating_point() else value for value in args)
+    converted: tuple[Any, ...] = map_leaves(
+        lambda leaf: leaf.to(reference) if isinstance(leaf, Tensor) and leaf.is_floating_point() else leaf, args
+    )
+    return converted
 
 
 def set_submodule(model: nn.Module, name: str, module: nn.Module) -> None:

@@ -12,6 +12,7 @@ from torch import Tensor
 from reqnn.errors import InputError
 from reqnn.tensor import Context, from_real
 from reqnn.tensor.markers import ScalarTensor, companion
+from reqnn.tensor.nested import map_leaves
 
 _MOST_CHANNELS = 12  # an axis of more channels than this is taken for points where another one fits
 
@@ -39,8 +40,7 @@ class Inputs:
     def _convert(self, position: int, value: Any, context: Context) -> Any:
         axis = self.axes[position] if position < len(self.axes) else None
         if axis is None:
-            real = isinstance(value, Tensor) and value.is_floating_point()
-            return companion(value, ScalarTensor) if real else value
+            return map_leaves(_as_scalars, value)
         if not isinstance(value, Tensor):
             raise InputError(f"points are a {type(value).__name__}; a tensor is needed: use torch.as_tensor")
         check_points(value, axis, self.channels[position], self.ranks[position])
@@ -52,6 +52,11 @@ class Inputs:
     def _scalars(self, position: int) -> int:
         first = next(i for i, axis in enumerate(self.axes) if axis is not None)
         return self.scalars if position == first else 0
+
+
+def _as_scalars(leaf: Any) -> Any:
+    real = isinstance(leaf, Tensor) and leaf.is_floating_point()
+    return companion(leaf, ScalarTensor) if real else leaf
 
 
 def check_points(x: Tensor, axis: int, channels: int, rank: int) -> None:

@@ -23,6 +23,7 @@ from reqnn.revision.plan import Plan, RealBefore
 from reqnn.revision.report import RevisionReport
 from reqnn.rules import RuleSet, get_rules
 from reqnn.rules.paper.point_functions import KNOWN_FUNCTIONS
+from reqnn.tensor.nested import leaves
 
 
 def revise(
@@ -228,17 +229,9 @@ def _all_vectors(expected: Any, args: tuple[Any, ...], axes: tuple[int | None, .
     """Whether every output of the original looks like coordinates: three axes, 3 on the same one as the input."""
     position = next(i for i, axis in enumerate(axes) if axis is not None)
     axis, rank = axes[position], args[position].dim()
-    outputs = [t for t in _tensors(expected) if t.is_floating_point()]
+    outputs = [t for t in leaves(expected) if isinstance(t, Tensor) and t.is_floating_point()]
     assert axis is not None
     return bool(outputs) and rank > 2 and all(t.dim() == rank and t.shape[axis] == 3 for t in outputs)
-
-
-def _tensors(tree: Any) -> list[Tensor]:
-    if isinstance(tree, Tensor):
-        return [tree]
-    if isinstance(tree, dict):
-        tree = list(tree.values())
-    return [t for item in tree for t in _tensors(item)] if isinstance(tree, (tuple, list)) else []
 
 
 def _initialise(twin: nn.Module, model: nn.Module, init: str) -> list[str]:

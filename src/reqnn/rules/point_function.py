@@ -70,7 +70,7 @@ class PointFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Ours, the user's, or the original, as the dry run decided."""
-        operands = list(quaternions((args, kwargs)))
+        operands = list(quaternions(*args, **kwargs))
         plan = operands[0].context.plan if operands else None
         if plan is not None:
             plan.met_function(self)

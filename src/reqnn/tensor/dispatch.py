@@ -9,6 +9,7 @@ import torch
 
 from reqnn.errors import NoRuleError
 from reqnn.tensor.markers import ScalarTensor, companion
+from reqnn.tensor.nested import leaves, map_leaves
 from reqnn.tensor.protocols import Rule, Rules
 from reqnn.tensor.quaternion_tensor import QuaternionTensor
 from reqnn.tensor.trace import enclosing_module, user_frame
@@ -46,7 +47,7 @@ def call(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) 
     name = getattr(func, "__name__", str(func))
     if name in ("__get__", "__set__"):
         return _attribute(func, name, args)
-    operands = list(quaternions((args, kwargs)))
+    operands = list(quaternions(*args, **kwargs))
     context = operands[0].context
     rule, in_place = _find(context.rules, _OPERATORS.get(name, name), kwargs)
     args = _positional(name, args, kwargs)
@@ -102,27 +103,16 @@ def _positional(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Seque
     return args
 
 
-def quaternions(tree: Any) -> Iterator[QuaternionTensor]:
+def quaternions(*args: Any, **kwargs: Any) -> Iterator[QuaternionTensor]:
     """Every quaternion tensor in nested arguments or results."""
-    if isinstance(tree, QuaternionTensor):
-        yield tree
-    elif isinstance(tree, (tuple, list)):
-        for item in tree:
-            yield from quaternions(item)
-    elif isinstance(tree, dict):
-        for item in tree.values():
-            yield from quaternions(item)
+    return (leaf for leaf in leaves(*args, **kwargs) if isinstance(leaf, QuaternionTensor))
 
 
 def _reals(tree: Any) -> Any:
     """Tensors of declared scalars as the plain real tensors that they are."""
-    if isinstance(tree, QuaternionTensor):
-        return companion(tree.components[0], ScalarTensor)
-    if isinstance(tree, dict):
-        return {key: _reals(value) for key, value in tree.items()}
-    if isinstance(tree, (tuple, list)) and not hasattr(tree, "_fields"):
-        return type(tree)(_reals(item) for item in tree)
-    return tree
+    return map_leaves(
+        lambda leaf: companion(leaf.components[0], ScalarTensor) if isinstance(leaf, QuaternionTensor) else leaf, tree
+    )
 
 
 def _finish(result: Any, operands: list[QuaternionTensor]) -> None:

@@ -92,14 +92,19 @@ class QuaternionTensor(torch.Tensor):
     @property
     def components(self) -> Tensor:
         """The stored parts, (3, *shape) or (4, *shape)."""
-        if self._components is None:
-            assert self.deferred is not None
-            self._components = self.deferred.components()
+        self.compute()
+        assert self._components is not None
         return self._components
 
     @components.setter
     def components(self, value: Tensor) -> None:
         self._components, self.deferred = value, None
+
+    def compute(self) -> None:
+        """Take the values of deferred components now, from the numbers as they are."""
+        if self._components is None:
+            assert self.deferred is not None
+            self._components = self.deferred.components()
 
     @property
     def stored_shape(self) -> torch.Size:
@@ -220,8 +225,8 @@ class QuaternionTensor(torch.Tensor):
         for alias in list(self._aliases.values()):
             alias.unscaled = None
             for tensor in list(alias.waiting.values()):
-                assert tensor.components is not None
-            assert alias.components is not None
+                tensor.compute()
+            alias.compute()
             alias.deferred = None  # from here on the components are what holds
 
     def become(self, other: QuaternionTensor, linear: bool) -> QuaternionTensor:
