@@ -4,9 +4,9 @@ import torch
 from hypothesis import strategies as st
 
 from reqnn import quaternion
-from reqnn.context import Context, default_context
 from reqnn.rules import get_rules
 from reqnn.tensor import QuaternionTensor, from_real
+from reqnn.tensor.context import Context, default_context
 
 seeds = st.integers(0, 2**31 - 1)
 

@@ -8,10 +8,11 @@ import torch.nn.functional as F
 from torch import nn
 
 from reqnn.auditing import audit
-from reqnn.models import create_model, grouping
+from reqnn.models import grouping
 from reqnn.models.pointnet2 import PointNet2
 from reqnn.revision import revise
 from reqnn.rules import get_rules
+from reqnn.zoo import create_model
 from surfaces import surfaces
 
 SET_ABSTRACTION = {"npoint": (24, 8), "radius": (0.8, 1.0), "nsample": (6, 6)}

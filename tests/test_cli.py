@@ -13,7 +13,7 @@ import torch
 from reqnn.cli import main
 from reqnn.commands import COMMANDS
 from reqnn.commands.loading import example_inputs, parse_options, parse_shape
-from reqnn.errors import InputError, NoRuleError
+from reqnn.errors import InputError, NoRuleError, Stopped
 
 NETWORKS = """
     import torch
@@ -229,7 +229,7 @@ def test_debug_shows_the_traceback():
         run("revise", "my_networks:Net", "--points", "2,3,32", "--kwargs", '{"gate": true}', "--debug")
 
 
-@pytest.mark.parametrize(("raised", "code"), [(KeyboardInterrupt(), 130), (RuntimeError("odd"), 3)])
+@pytest.mark.parametrize(("raised", "code"), [(KeyboardInterrupt(), 130), (Stopped("here"), 130), (RuntimeError("odd"), 3)])
 def test_interrupts_and_accidents(raised, code, monkeypatch, capsys):
     def stop(self):
         raise raised

@@ -10,24 +10,25 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-__version__ = "0.1.0"
+from reqnn import defaults
+from reqnn.version import __version__ as __version__
 
 _HOMES = {
     "Alignment": "reqnn.alignment",
     "InputError": "reqnn.errors",
     "NoRuleError": "reqnn.errors",
     "QuaternionTensor": "reqnn.tensor",
-    "RevisedModel": "reqnn.module",
+    "RevisedModel": "reqnn.revision.module",
     "align": "reqnn.alignment",
     "audit": "reqnn.auditing",
-    "create_model": "reqnn.models",
+    "create_model": "reqnn.zoo",
     "get_rules": "reqnn.rules",
     "list_models": "reqnn.models",
     "list_weights": "reqnn.pretrained",
     "load": "reqnn.pretrained",
     "module_rule": "reqnn.rules",
-    "revise": "reqnn.revision",
-    "rotate_features": "reqnn.features",
+    "revise": "reqnn.revision.revise",
+    "rotate_features": "reqnn.revision.features",
     "rule": "reqnn.rules",
 }
 _NAMESPACES = ("data", "models", "nn", "paper", "points", "quaternion", "rules", "train")
@@ -59,18 +60,26 @@ __all__ = [
     "train",
 ]
 
+
+def _find_rules(name: str) -> Any:
+    return importlib.import_module("reqnn.rules").get_rules(name)
+
+
+defaults.find_rules = _find_rules
+
 if TYPE_CHECKING:
     from reqnn import data, models, nn, paper, points, quaternion, rules, train
     from reqnn.alignment import Alignment, align
     from reqnn.auditing import audit
     from reqnn.errors import InputError, NoRuleError
-    from reqnn.features import rotate_features
-    from reqnn.models import create_model, list_models
-    from reqnn.module import RevisedModel
+    from reqnn.models import list_models
     from reqnn.pretrained import list_weights, load
-    from reqnn.revision import revise
+    from reqnn.revision.features import rotate_features
+    from reqnn.revision.module import RevisedModel
+    from reqnn.revision.revise import revise
     from reqnn.rules import get_rules, module_rule, rule
     from reqnn.tensor import QuaternionTensor
+    from reqnn.zoo import create_model
 
 
 def __getattr__(name: str) -> Any:

@@ -8,10 +8,10 @@ import sys
 from collections.abc import Sequence
 from typing import Annotated, Any, Union
 
-from reqnn import __version__
 from reqnn.commands import COMMANDS, Command
 from reqnn.commands.base import BAD_INPUT, INTERRUPTED, OK, UNEXPECTED
-from reqnn.errors import ReqnnError
+from reqnn.errors import ReqnnError, Stopped
+from reqnn.version import __version__
 
 DESCRIPTION = "Rotation-equivariant, permutation-invariant networks for 3D point clouds, revised from ordinary ones."
 
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command = parse(arguments)
         debug = command.debug
         return command.run()
-    except KeyboardInterrupt:
+    except (KeyboardInterrupt, Stopped):
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
     except BrokenPipeError:  # the reader, `head` say, has seen enough

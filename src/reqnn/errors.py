@@ -11,6 +11,13 @@ class InputError(ReqnnError, ValueError):
     """An argument has the wrong shape, dtype or values; the message says what was given and what to do."""
 
 
+class Stopped(Exception):
+    """A training ends before it is done: it was interrupted, its time is up, or another process has taken its run over.
+
+    Nothing is wrong with it; `resume=True` continues it.
+    """
+
+
 class NoRuleError(ReqnnError, NotImplementedError):
     """An operation met quaternion features and no rule says what it should do with them.
 

@@ -8,8 +8,8 @@ import torch
 import trimesh
 
 from equivariance import generator, rotation_matrix
-from reqnn.alignment.experiment import ICP, OURS, PCA, run
-from reqnn.alignment.report import classes_table, ways_table
+from reqnn.bench.alignment import ICP, OURS, PCA, run
+from reqnn.bench.alignment_report import classes_table, ways_table
 from reqnn.cli import main
 from reqnn.data.dataset import PointClouds
 from surfaces import surfaces

@@ -11,9 +11,9 @@ from reqnn.alignment.network import network_moments, point_features
 from reqnn.alignment.procrustes import rotation_between
 from reqnn.alignment.verdict import degrees_between
 from reqnn.errors import InputError
-from reqnn.models import create_model
 from reqnn.revision import revise
 from reqnn.train.run import save_weights
+from reqnn.zoo import create_model
 from surfaces import surfaces
 
 OPTIONS = {"dgcnn": {"k": 8}, "pointnet2": {"npoint": (48, 16), "nsample": (8, 8), "radius": (0.5, 0.8)}}

@@ -7,7 +7,7 @@ from torch import nn
 from reqnn.bench.limit import PRODUCTS, measure_limit
 from reqnn.bench.products import Product, dgcnn_products, record_products, replay
 from reqnn.bench.variants import FUSED
-from reqnn.models import create_model
+from reqnn.zoo import create_model
 
 
 def test_multiply_adds():

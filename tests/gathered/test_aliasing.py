@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from reqnn.context import Context
+from reqnn.tensor import Context
 from reqnn.rules import get_rules
 from reqnn.tensor import QuaternionTensor
 

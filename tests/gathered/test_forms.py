@@ -5,8 +5,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from reqnn.context import Context
-from reqnn.gathered import Gathered, Repeated, Weighted
+from reqnn.tensor import Context
+from reqnn.tensor.gathered import Gathered, Repeated, Weighted
 from reqnn.nn import QuaternionBatchNorm
 from reqnn.nn.grouped import Grouped
 from reqnn.rules import get_rules

@@ -6,10 +6,11 @@ from torch import nn
 
 from reqnn import quaternion, revise
 from reqnn.errors import InputError
-from reqnn.features import rotate_features
-from reqnn.models import Autoencoder, create_model
-from reqnn.models.autoencoder_frame import FrameDecoder
+from reqnn.models import Autoencoder
+from reqnn.revision.features import rotate_features
 from reqnn.tensor import QuaternionTensor
+from reqnn.zoo import create_model
+from reqnn.zoo.autoencoder_frame import FrameDecoder
 from surfaces import surfaces
 
 SMALL = {"num_points": 20, "latent": 8, "width": 1 / 16, "encoder_options": {"k": 6, "extra_conv": False}}

@@ -4,7 +4,7 @@ import pytest
 import torch
 import torch.nn as nn
 
-from reqnn.models import create_model
+from reqnn.zoo import create_model
 
 PARAMETERS = [
     ("pointnet2", {}, 1_476_264),

@@ -6,9 +6,10 @@ import torch
 
 from reqnn.auditing import audit
 from reqnn.errors import InputError
-from reqnn.models import PointConv, create_model, list_models
+from reqnn.models import PointConv, list_models
 from reqnn.models.grouping import farthest_point_sample, index_points, voting_samples
 from reqnn.models.registry import model_entry
+from reqnn.zoo import create_model
 
 SMALL = {"width": 1 / 16, "npoint": (24, 12), "nsample": (8, 6), "k": 6}
 SMALL_MSG = {"nsample": ((4, 6, 8), (4, 6, 8)), "radius": ((0.4, 0.6, 0.9), (0.6, 0.9, 1.2))}

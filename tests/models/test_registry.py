@@ -1,14 +1,13 @@
 """Models by name, and what is passed on to `revise`."""
 
-import sys
-import types
-
 import pytest
 import torch
 
 from reqnn.errors import InputError
-from reqnn.models import DGCNN, PointConv, PointNet, create_model, list_models, register
+from reqnn.models import DGCNN, PointConv, PointNet, list_models, register
 from reqnn.models.registry import example_points, model_entry
+from reqnn.rules import get_rules
+from reqnn.zoo import create, create_model
 
 NAMES = [
     *("autoencoder", "dgcnn", "pointconv", "pointnet", "pointnet2", "pointnet2_msg", "pointnet_reconstruction"),
@@ -25,9 +24,7 @@ def calls(monkeypatch):
         recorded.append((model, points, recipe))
         return model
 
-    module = types.ModuleType("reqnn.revision")
-    module.revise = revise
-    monkeypatch.setitem(sys.modules, "reqnn.revision", module)
+    monkeypatch.setattr(create, "revise", revise)
     return recorded
 
 
@@ -91,7 +88,7 @@ def test_equivariant_passes_the_recipe_on(calls):
     assert points.shape == (2, 41, 3)
     assert recipe == {
         "init": "copy",
-        "rules": "paper",
+        "rules": get_rules("paper"),
         "vector_axis": -1,
         "to_real": "head.fc1",
         "coordinates": ("sa1.weightnet", "sa2.weightnet", "sa3.weightnet"),

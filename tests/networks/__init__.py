@@ -1,6 +1,6 @@
 """Small networks in many writing styles, written for the tests, with what is true of each.
 
-None of them knows about reqnn: `tests/test_revise.py` revises every one with no change to its code.
+None of them knows about reqnn: `tests/revision/test_revise.py` revises every one with no change to its code.
 """
 
 from collections.abc import Callable

@@ -6,13 +6,13 @@ from hypothesis import given
 from torch import nn
 
 from equivariance import assert_equivariant, draw, rotation_matrix, rotations, seeds
-from reqnn.context import Context
 from reqnn.errors import NoRuleError
 from reqnn.nn import in_principal_frames
 from reqnn.nn.coordinates import average_frames_hook, principal_frame_hook
 from reqnn.points import principal_frame
 from reqnn.rules import get_rules
 from reqnn.tensor import from_real
+from reqnn.tensor.context import Context
 
 
 def clouds(seed, batch=2, points=9):

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from equivariance import assert_equivariant, cloud, rotation_matrix
-from reqnn.context import RemovedTransform
 from reqnn.nn import Removed
+from reqnn.tensor.markers import RemovedTransform
 
 
 def test_the_input_is_passed_on():

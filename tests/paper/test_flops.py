@@ -5,8 +5,8 @@ import torch
 from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
-from reqnn.models import create_model
 from reqnn.paper.flops import count_operations, parameters
+from reqnn.zoo import create_model
 
 
 class Twice(nn.Module):

@@ -7,7 +7,7 @@ import subprocess
 import pytest
 from rich.console import Console
 
-from reqnn.paper import provenance
+from reqnn import provenance
 from reqnn.paper.table import Cell, Table
 
 

@@ -5,8 +5,8 @@ import torch
 
 from reqnn.data import PointClouds, digits
 from reqnn.data.sets.embedded_digits import CLASSES
-from reqnn.pretrained import loading
 from reqnn.train import TrainConfig, fit
+from reqnn.train import shipped as shipped_weights
 
 POINTS = 48
 
@@ -54,5 +54,5 @@ def shipped(tmp_path, monkeypatch):
     """The folder of weights that ship, empty."""
     folder = tmp_path / "weights"
     folder.mkdir()
-    monkeypatch.setattr(loading, "WEIGHTS", folder)
+    monkeypatch.setattr(shipped_weights, "WEIGHTS", folder)
     return folder

@@ -8,9 +8,9 @@ import torch
 
 import reqnn
 from reqnn.errors import InputError
-from reqnn.pretrained import export_weights, list_weights, load, loading
+from reqnn.pretrained import export_weights, list_weights, load
 from reqnn.pretrained.export import LARGEST
-from reqnn.train import load_run
+from reqnn.train import load_run, shipped
 
 
 def test_a_run_is_loaded_ready_for_use(run_folder, test_digits):
@@ -54,7 +54,7 @@ NONE = pytest.param("", marks=pytest.mark.skip("no weights ship with this versio
 @pytest.mark.parametrize("name", list_weights() or [NONE])
 def test_what_ships_is_small_known_and_turns(name):
     """Whatever is in the package: within the size, the file that its card is about, invariant, and not by answering nothing."""
-    path = loading.WEIGHTS / f"{name}.safetensors"
+    path = shipped.WEIGHTS / f"{name}.safetensors"
     assert path.stat().st_size <= LARGEST
     assert path.with_suffix(".md").exists()
     card = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))

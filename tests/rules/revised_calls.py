@@ -3,9 +3,9 @@
 import torch
 from torch import nn
 
-from reqnn.context import Context
-from reqnn.plan import Plan
+from reqnn.revision.plan import Plan
 from reqnn.tensor import QuaternionTensor
+from reqnn.tensor.context import Context
 
 
 class Calls(nn.Module):

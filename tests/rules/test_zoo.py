@@ -13,11 +13,12 @@ from torch.nn.parallel import DistributedDataParallel
 
 import reqnn
 from reqnn.auditing import audit
-from reqnn.models import create_model, list_models
+from reqnn.models import list_models
 from reqnn.nn.batch_norm import QuaternionBatchNorm
 from reqnn.rules import get_rules
 from reqnn.train.calibration import recalibrate
 from reqnn.train.sync import synchronise
+from reqnn.zoo import create_model
 from rules.zoo import CHEAP, CLASSIFIERS, small
 from surfaces import surfaces
 from test_audit import QUICK, train

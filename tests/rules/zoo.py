@@ -2,9 +2,10 @@
 
 import torch
 
-from reqnn.models import create_model, list_models
+from reqnn.models import list_models
 from reqnn.models.registry import model_entry
 from reqnn.rules import get_rules
+from reqnn.zoo import create_model
 from test_audit import OPTIONS
 
 CLASSIFIERS = [name for name in list_models() if "num_classes" in model_entry(name).options]

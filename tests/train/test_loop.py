@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from reqnn.data.dataset import PointClouds
-from reqnn.errors import InputError
+from reqnn.errors import InputError, Stopped
 from reqnn.train import fit, load_run, loop
 from reqnn.train.checkpoint import STATE
 from reqnn.train.training import Training
@@ -87,7 +87,7 @@ def test_a_run_stopped_in_the_middle_goes_on_to_the_same_weights(
 
     with monkeypatch.context() as patch:
         patch.setattr(Training, "step", interrupted)
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(Stopped):
             fit(stopped, clouds, held_out, quiet=True)
     about = load_tensors(tmp_path / "b" / STATE)[1]
     assert about["progress"]["step"] == 8

@@ -10,8 +10,7 @@ import torch
 
 from reqnn.data.dataset import PointClouds
 from reqnn.errors import InputError
-from reqnn.pretrained import loading
-from reqnn.train import Run, fit, load_run
+from reqnn.train import Run, fit, load_run, shipped
 from reqnn.train.starting import start_from
 from reqnn.train.weights import load_tensors, weights_checksum
 
@@ -53,7 +52,7 @@ def test_a_run_that_goes_on_does_not_need_it_any_more(
 def test_weights_that_ship_are_known_by_name(
     trained: Run, settings: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(loading, "WEIGHTS", tmp_path)
+    monkeypatch.setattr(shipped, "WEIGHTS", tmp_path)
     (tmp_path / "trained" / "best.safetensors").rename(tmp_path / "pointnet-digits.safetensors")
     network = trained.model
     wanted = weights(trained)

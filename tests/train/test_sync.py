@@ -11,8 +11,8 @@ import torch.distributed as dist
 from torch import nn
 from torch.nn.parallel import DistributedDataParallel
 
-from reqnn.models import create_model
 from reqnn.train.sync import SynchronisedBatchNorm, synchronise
+from reqnn.zoo import create_model
 
 SMALL = {
     "dgcnn": {"width": 0.0625, "k": 4, "dropout": 0.0},

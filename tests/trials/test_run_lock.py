@@ -10,7 +10,7 @@ import time
 
 import pytest
 
-from reqnn.errors import InputError
+from reqnn.errors import InputError, Stopped
 from reqnn.trials.run_lock import RunLock
 
 
@@ -103,7 +103,7 @@ def test_who_loses_it_is_interrupted_and_leaves_the_new_one(path, handler):
         lock = RunLock(path, beat=0.02)
         assert lock.acquire()
         write(path, token="new")
-        with pytest.raises(KeyboardInterrupt):
+        with pytest.raises(Stopped):
             _wait(5)
         assert lock.lost
         lock.release()

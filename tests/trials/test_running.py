@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from reqnn.errors import InputError
+from reqnn.errors import InputError, Stopped
 from reqnn.paper.budgets import trial_of
 from reqnn.paper.experiments import select
 from reqnn.train import evaluate, load_run
@@ -260,12 +260,13 @@ def test_a_run_of_other_settings_is_not_gone_on_with(place):
     assert run().done == [KEY]
 
 
-def test_ctrl_c_ends_it(place, monkeypatch):
+@pytest.mark.parametrize("kind", [KeyboardInterrupt, Stopped])
+def test_ctrl_c_ends_it(place, monkeypatch, kind):
     def interrupted(*args, **kwargs):
-        raise KeyboardInterrupt
+        raise kind
 
     monkeypatch.setattr(running, "fit", interrupted)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(kind):
         run()
     assert not list((place / "runs").rglob("*.lock"))
 
@@ -298,7 +299,7 @@ def test_a_run_that_another_process_took_over_is_left(place, monkeypatch):
             return got
 
     def interrupted(*args, **kwargs):
-        raise KeyboardInterrupt
+        raise Stopped
 
     monkeypatch.setattr(running, "RunLock", Lost)
     monkeypatch.setattr(running, "fit", interrupted)

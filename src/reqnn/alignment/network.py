@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from reqnn.alignment.moments import Moments, from_vectors, moments
 from reqnn.errors import InputError
-from reqnn.module import RevisedModel
+from reqnn.revision.module import RevisedModel
 from reqnn.tensor import QuaternionTensor
 
 _MOST_CHANNELS = 64  # of features at points: more add little but time

@@ -17,7 +17,7 @@ from reqnn.alignment.result import AMBIGUOUS_BELOW, Alignment, stacked
 from reqnn.alignment.shells import area_weights, centroid, root_mean_square, shell_moments
 from reqnn.alignment.verdict import Fit, thinned
 from reqnn.errors import InputError
-from reqnn.module import RevisedModel
+from reqnn.revision.module import RevisedModel
 
 _MOST_POINTS, _MOST_FOR_NETWORKS = 16384, 2048
 _FLAT = 1e-6  # extents below this share of the largest count as none

@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from reqnn.errors import InputError
-from reqnn.inputs import read_inputs
-from reqnn.module import Inputs, RevisedModel, check_points
+from reqnn.revision.inputs import Inputs, check_points, read_inputs
+from reqnn.revision.module import RevisedModel
 
 Orders = dict[int, Tensor]
 """Number of points N → (B, N) new orders, one a cloud."""

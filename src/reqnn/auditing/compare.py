@@ -17,6 +17,7 @@ from torch import Tensor
 
 from reqnn.auditing.clouds import Orders
 from reqnn.tensor import QuaternionTensor
+from reqnn.tensor.nested import leaves
 
 _MOST_AXES = 3  # of points, in one layer's output
 
@@ -40,17 +41,11 @@ def values_of(tree: Any, copy: bool = False) -> list[Value]:
 
 
 def _values(tree: Any) -> Iterator[Value]:
-    if isinstance(tree, QuaternionTensor):
-        yield Value(tree.components.detach(), True)
-    elif isinstance(tree, Tensor):
-        if tree.is_floating_point():
-            yield Value((tree if type(tree) is Tensor else tree.as_subclass(Tensor)).detach(), False)
-    elif isinstance(tree, dict):
-        for item in tree.values():
-            yield from _values(item)
-    elif isinstance(tree, (tuple, list)):
-        for item in tree:
-            yield from _values(item)
+    for leaf in leaves(tree):
+        if isinstance(leaf, QuaternionTensor):
+            yield Value(leaf.components.detach(), True)
+        elif isinstance(leaf, Tensor) and leaf.is_floating_point():
+            yield Value((leaf if type(leaf) is Tensor else leaf.as_subclass(Tensor)).detach(), False)
 
 
 def scale_of(reference: Tensor) -> float:

@@ -12,9 +12,9 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
-from reqnn.dispatch import quaternions
 from reqnn.errors import NoRuleError
-from reqnn.module import RevisedModel
+from reqnn.revision.module import RevisedModel
+from reqnn.tensor import quaternions
 
 OUTPUT = "(output)"
 Visit = Callable[[str, Any], None]

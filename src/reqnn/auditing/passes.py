@@ -9,13 +9,13 @@ from typing import Any
 import torch
 from torch import nn
 
-import reqnn
 from reqnn import quaternion
 from reqnn.auditing.clouds import Clouds, cube_rotations, random_turns, read_clouds
 from reqnn.auditing.layers import Layer, merged_rows
 from reqnn.auditing.network import Audited
 from reqnn.auditing.report import AuditReport
 from reqnn.errors import InputError, NoRuleError
+from reqnn.version import __version__
 
 _TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
 _LEAST_SPREAD = 1e-6
@@ -96,7 +96,7 @@ def audit(
         "modes": [measured.mode for measured in finished],
         "clouds": clouds.count,
         "points": clouds.sizes,
-        "versions": {"torch": torch.__version__, "reqnn": reqnn.__version__},
+        "versions": {"torch": torch.__version__, "reqnn": __version__},
     }
     rows = merged_rows({m.mode: m.layers for m in finished})
     stopped = next((str(m.stopped) for m in finished if m.stopped is not None), "")

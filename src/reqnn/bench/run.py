@@ -20,7 +20,7 @@ from reqnn.bench.memory import measure_memory
 from reqnn.bench.models import measure_models, measure_rules
 from reqnn.bench.settings import WHAT, Settings
 from reqnn.bench.targets import targets
-from reqnn.paper.provenance import provenance
+from reqnn.provenance import provenance
 
 Record = dict[str, Any]
 PARTS: dict[str, Callable[[Settings, Callable[[str], None]], list[Record]]] = {

@@ -12,9 +12,9 @@ from torch import Tensor, nn
 
 from reqnn.data.surfaces import surfaces
 from reqnn.kernels.run import switched
-from reqnn.models.registry import create_model
 from reqnn.rules import get_rules
 from reqnn.train.calibration import recalibrate
+from reqnn.zoo import create_model
 
 ORIGINAL, PLAIN, FUSED = "original", "REQNN plain", "REQNN fused"
 MEANING = {

@@ -88,7 +88,7 @@ class Align(Command):
         return shape, torch.from_numpy(shape_cloud(shape, path, count, self.seed)[0])
 
     def _record(self, found: Alignment, source: int, target: int) -> dict[str, Any]:
-        from reqnn.paper.provenance import provenance
+        from reqnn.provenance import provenance
 
         settings = {name: getattr(self, name) for name in ("source", "target", "model", "at", "refine", "points", "seed")}
         return {**found.to_dict(), "points": [source, target], "settings": settings, **provenance()}

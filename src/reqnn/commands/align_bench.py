@@ -60,8 +60,8 @@ class BenchAlign(Command):
     def run(self) -> int:
         """Measure, print, write; fails where copies are not aligned to 0.01°."""
         from reqnn import data
-        from reqnn.alignment.experiment import run
-        from reqnn.alignment.report import classes_table, ways_table, write
+        from reqnn.bench.alignment import run
+        from reqnn.bench.alignment_report import classes_table, ways_table, write
 
         folder = Path(self.out)
         try:
@@ -96,7 +96,7 @@ class BenchAlign(Command):
         import torch
 
         from reqnn.alignment.network import load_network
-        from reqnn.models import create_model
+        from reqnn.zoo import create_model
 
         if self.network_shapes < 1:
             return None

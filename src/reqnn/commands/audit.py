@@ -34,7 +34,7 @@ class Audit(NetworkCommand):
             net = self.revised(model, points) if self.equivariant else model
             report = self.audited(net, points)
         if self.json is not None:
-            from reqnn.paper.provenance import provenance
+            from reqnn.provenance import provenance
 
             settings = {**self.describe(points), "equivariant": self.equivariant}
             write_json({**settings, **report.to_dict(), "provenance": provenance()}, self.json)

@@ -108,8 +108,8 @@ class Demo(Command):
 def _audit(run: Run, test: PointClouds) -> AuditReport:
     """Every layer measured by itself, in float64, with the trained weights."""
     from reqnn.auditing import audit
-    from reqnn.models import create_model
     from reqnn.rules import get_rules
+    from reqnn.zoo import create_model
 
     config = run.config
     every_layer = get_rules("paper").with_options(fused=False, **config.rule_options)

@@ -84,7 +84,7 @@ class Eval(Command):
 
     def run(self) -> int:
         """Test each run under each protocol; print and draw."""
-        from reqnn.paper.provenance import provenance
+        from reqnn.provenance import provenance
 
         if not self.runs:
             raise InputError("name at least one run: a folder that `reqnn train` wrote, or a weights file")
@@ -119,7 +119,7 @@ class Eval(Command):
 
     def _reconstruction(self, loaded: dict[str, tuple[Run, PointClouds]]) -> int:
         """The same for runs that give clouds back."""
-        from reqnn.paper.provenance import provenance
+        from reqnn.provenance import provenance
         from reqnn.train.comparison import compare, draw_comparison
         from reqnn.train.tables import reconstruction
 

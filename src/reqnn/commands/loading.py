@@ -122,7 +122,7 @@ def example_inputs(
     """
     import torch
 
-    from reqnn.inputs import read_inputs
+    from reqnn.revision.inputs import read_inputs
 
     empty = tuple(torch.zeros(shape) for shape in shapes)
     inputs, _ = read_inputs(empty if len(empty) > 1 else empty[0], vector_axis, scalars)

@@ -9,11 +9,11 @@ from torch import Tensor
 
 from reqnn import data
 from reqnn.data.dataset import PointClouds
-from reqnn.models.autoencoder_latent import decode, encode
 from reqnn.tensor import QuaternionTensor
 from reqnn.train.distance import chamfer_distance
 from reqnn.train.reconstruction import in_double
 from reqnn.train.run import Run
+from reqnn.zoo.autoencoder_latent import decode, encode
 
 SYMMETRIC = {"modelnet40": ("airplane", "chair", "sofa", "car"), "digits": ("0", "1", "3", "8")}
 """Classes whose objects have one mirror plane."""

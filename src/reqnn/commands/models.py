@@ -20,7 +20,8 @@ class Models(Command):
         import torch
         from rich.table import Table
 
-        from reqnn.models.registry import create_model, list_models, model_entry
+        from reqnn.models.registry import list_models, model_entry
+        from reqnn.zoo import create_model
 
         table = Table("name", "what it is", "parameters", "options")
         for name in list_models():

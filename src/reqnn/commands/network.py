@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torch import nn
 
     from reqnn.auditing import AuditReport
-    from reqnn.module import RevisedModel
+    from reqnn.revision.module import RevisedModel
 
 
 def _own_default(metavar: str) -> Any:
@@ -93,10 +93,9 @@ class NetworkCommand(Command):
             shapes = [parse_shape(text) for text in self.points] or [(4, 128, 3)]
         else:
             assert self.model is not None
-            from reqnn.models.registry import create_model, model_entry
+            from reqnn.models.registry import build_model
 
-            defaults = model_entry(self.model).equivariant_options if equivariant else {}
-            model = create_model(self.model, **{**defaults, **options})
+            model = build_model(self.model, equivariant, **options)
             shapes = [parse_shape(text) for text in self.points] or [_default_shape(model)]
         return model, example_inputs(shapes, self.vector_axis, self.scalars, self.seed)
 
@@ -104,10 +103,13 @@ class NetworkCommand(Command):
         """The network revised by the options given, or, for a registered model, by what is registered with it."""
         from reqnn.revision import revise
 
+        rules: Any = self.rules
         given: dict[str, Any] = {"to_real": self.to_real or None, "coordinates": self.coordinates, "remove": self.remove}
         if self.model is not None:
             from reqnn.models.registry import model_entry
+            from reqnn.zoo import rules_for
 
+            rules = rules_for(model, rules)
             given = {key: value for key, value in given.items() if value}
             given = {**model_entry(self.model).recipe_for(self.rules), **given}
         return revise(
@@ -116,7 +118,7 @@ class NetworkCommand(Command):
             scalars=self.scalars,
             vector_axis=self.vector_axis,
             init=self.init,
-            rules=self.rules,
+            rules=rules,
             strict=self.strict,
             **given,
         )

@@ -56,8 +56,8 @@ class Predict(Command):
 
     def run(self) -> int:
         """Load, classify, print."""
-        from reqnn.paper.provenance import provenance
         from reqnn.pretrained import classify, find_files, load
+        from reqnn.provenance import provenance
 
         if self.list:
             return _list_weights()
@@ -84,7 +84,8 @@ class Predict(Command):
 
 
 def _list_weights() -> int:
-    from reqnn.pretrained.loading import WEIGHTS, list_weights, read_card
+    from reqnn.pretrained.loading import read_card
+    from reqnn.train.shipped import WEIGHTS, list_weights
 
     for name in list_weights():
         card = read_card(WEIGHTS / f"{name}.safetensors")

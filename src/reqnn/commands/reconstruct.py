@@ -14,7 +14,7 @@ from reqnn.errors import InputError
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from reqnn.module import RevisedModel
+    from reqnn.revision.module import RevisedModel
 
 LAYERS = {"autoencoder": "latent", "pointnet_reconstruction": "conv5"}
 """Network → where its features are turned."""
@@ -88,7 +88,7 @@ class Reconstruct(Command):
 
     def _load(self) -> tuple[RevisedModel, str, int]:
         """The network in float64, the layer, and how many points it was trained on."""
-        from reqnn.module import RevisedModel
+        from reqnn.revision.module import RevisedModel
         from reqnn.train.reconstruction import in_double
         from reqnn.train.run import load_run
 
@@ -119,7 +119,7 @@ def turn_features(net: RevisedModel, layer: str, cloud: Tensor, rotation: Tensor
     """What a network makes of a cloud (N, 3), of its turned features, and of the turned cloud."""
     import torch
 
-    from reqnn.features import rotate_features
+    from reqnn.revision.features import rotate_features
 
     with torch.no_grad():
         given = cloud[None]

@@ -34,7 +34,7 @@ class Revise(NetworkCommand):
             with busy("auditing"):
                 audit = self.audited(net, points)
         if self.json is not None:
-            from reqnn.paper.provenance import provenance
+            from reqnn.provenance import provenance
 
             data = {**self.describe(points), **net.report.to_dict(), "operations": net.report.operations}
             data["audit"] = None if audit is None else audit.to_dict()

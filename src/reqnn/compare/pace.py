@@ -131,7 +131,7 @@ def read_paces(path: Path) -> dict[str, Pace]:
 
 def write_paces(path: Path, paces: Mapping[str, Pace]) -> None:
     """Keep them for the next time."""
-    from reqnn.paper.provenance import provenance
+    from reqnn.provenance import provenance
 
     path.parent.mkdir(parents=True, exist_ok=True)
     write_json(path, {"paces": {name: asdict(pace) for name, pace in paces.items()}, "provenance": provenance()})

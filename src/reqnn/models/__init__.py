@@ -5,7 +5,7 @@ from .dgcnn import DGCNN
 from .pointconv import PointConv
 from .pointnet import PointNet, PointNetReconstruction
 from .pointnet2 import PointNet2, PointNet2MSG
-from .registry import create_model, list_models, register
+from .registry import build_model, list_models, register
 
 __all__ = [
     "DGCNN",
@@ -15,7 +15,7 @@ __all__ = [
     "PointNet2",
     "PointNet2MSG",
     "PointNetReconstruction",
-    "create_model",
+    "build_model",
     "list_models",
     "register",
 ]

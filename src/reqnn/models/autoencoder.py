@@ -10,7 +10,7 @@ import torch.nn.functional as F
 
 from ..errors import InputError
 from .arguments import check_points, scaled
-from .registry import create_model, model_entry, register
+from .registry import build_model, model_entry, register
 
 ENCODER_OPTIONS: dict[str, dict[str, Any]] = {"dgcnn": {"k": 16, "extra_conv": False}}
 """Options of an encoder where none are given."""
@@ -19,7 +19,8 @@ ENCODER_OPTIONS: dict[str, dict[str, Any]] = {"dgcnn": {"k": 16, "extra_conv": F
 class Latent(nn.Linear):
     """The bottleneck: a linear map from global features to the latent. Shapes: (B, features) → (B, numbers).
 
-    Revised it is `FramedLatent`; without `cross_product`, and under `revise(strict=True)`, a linear map of quaternions.
+    `reqnn.create_model` revises it to `FramedLatent`; without `cross_product`, and by `reqnn.revise`, it is a linear map of
+    quaternions.
     """
 
     def __init__(self, features: int, numbers: int, cross_product: bool = True) -> None:
@@ -35,8 +36,8 @@ class Decoder(nn.Module):
     | fc1, fc2, each with BN and ReLU | numbers → hidden → hidden |
     | fc3 | hidden → 3·num_points |
 
-    Shapes: (B, numbers) → (B, num_points, 3). Revised it is `FrameDecoder`; without `cross_product`, and under
-    `revise(strict=True)`, it is revised by the paper's rules alone, and every point is a combination of latent vectors.
+    Shapes: (B, numbers) → (B, num_points, 3). `reqnn.create_model` revises it to `FrameDecoder`; without `cross_product`, and
+    by `reqnn.revise`, it is revised by the paper's rules alone, and every point is a combination of latent vectors.
     """
 
     def __init__(self, numbers: int, num_points: int, hidden: int, cross_product: bool = True) -> None:
@@ -114,10 +115,7 @@ def _encoder(
     if "num_classes" not in model_entry(encoder).options:
         raise InputError(f"encoder is {encoder!r}, which gives no global features; take dgcnn, pointnet or pointnet2")
     given = ENCODER_OPTIONS.get(encoder, {}) if options is None else options
-    network: Any = create_model(encoder, **{"width": width, **given})
+    network: Any = build_model(encoder, **{"width": width, **given})
     count = network.head.fc1.in_features
     network.head = nn.Identity()
     return network, count
-
-
-from . import autoencoder_frame  # noqa: E402, F401 - registers what stands for `Decoder` in a revised network

@@ -71,7 +71,7 @@ def register(
 
 
 def list_models() -> list[str]:
-    """Names that `create_model` takes, sorted."""
+    """Names that `reqnn.create_model` takes, sorted."""
     return sorted(_ENTRIES)
 
 
@@ -83,19 +83,10 @@ def model_entry(name: str) -> Entry:
     return _ENTRIES[name]
 
 
-def create_model(
-    name: str,
-    equivariant: bool = False,
-    num_classes: int = 40,
-    points: torch.Tensor | None = None,
-    init: str = "fresh",
-    rules: Any = "paper",
-    **options: Any,
-) -> nn.Module:
-    """Build a registered model, ordinary or revised into its rotation-equivariant quaternion network.
+def build_model(name: str, equivariant: bool = False, num_classes: int = 40, **options: Any) -> nn.Module:
+    """Build the ordinary network of a registered model; with the options of the one to be revised where `equivariant`.
 
-    `options` go to the model (width, k, npoint, dropout, …). `points` (B, N, 3), `init` and `rules` go to `reqnn.revise`;
-    without `points` the example is a small random cloud. `num_classes` is ignored by models that do not classify.
+    `options` go to the model (width, k, npoint, dropout, …). `num_classes` is ignored by models that do not classify.
     """
     entry = model_entry(name)
     for option in options:
@@ -107,16 +98,7 @@ def create_model(
         defaults["num_classes"] = num_classes
     if equivariant:
         defaults |= entry.equivariant_options
-    model = entry.build(**(defaults | options))
-    if not equivariant:
-        return model
-
-    from ..revision import revise
-    from ..rules import get_rules
-
-    recipe = entry.recipe_for(get_rules(rules).name)
-    example = example_points(model) if points is None else points
-    return revise(model, example, init=init, rules=rules, vector_axis=-1, **recipe)
+    return entry.build(**(defaults | options))
 
 
 def example_points(model: nn.Module) -> torch.Tensor:

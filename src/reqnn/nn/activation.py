@@ -9,6 +9,8 @@ from torch import Tensor, nn
 
 from reqnn.kernels import rows
 from reqnn.kernels.power import Power
+from reqnn.nn.deferred import Deferred
+from reqnn.nn.exchange import exchange_class
 from reqnn.tensor import QuaternionTensor, safe_sqrt
 
 
@@ -27,6 +29,26 @@ def relu_reference(x: Tensor, c: float) -> Tensor:
     return x * (norm / torch.where(bound > 0, bound, 1))
 
 
+def quaternion_relu(x: QuaternionTensor, c: float | str | None = None) -> QuaternionTensor:
+    """‖f‖ / max{‖f‖, c} · f for each element."""
+    c = x.context.rules.option("c") if c is None else c
+    if c != "mean" and float(c) > 0 and isinstance(x.deferred, Deferred) and x.deferred.c == 0:
+        return x.defer(x.deferred.with_relu(float(c)))
+    if c != "mean":
+        return x.same(relu(x.components, float(c)))
+    norm = x.norm_of_elements()
+    bound = torch.maximum(norm, _mean_norm(x, norm))
+    return x.same(x.components * (norm / torch.where(bound > 0, bound, 1)))
+
+
+def _mean_norm(x: QuaternionTensor, norm: Tensor) -> Tensor:
+    """c = 1/d Σ_v ‖f_v‖ over the d channels of one place; where no layer has told which axis they are on, it is axis 1."""
+    if x.rank == 0:
+        return norm
+    axis = x.channel_axis if x.channel_axis is not None else min(1, x.rank - 1)
+    return norm.mean(axis, keepdim=True)
+
+
 class QuaternionReLU(nn.Module):
     """ReLU(f_v) = ‖f_v‖ / max{‖f_v‖, c} · f_v (paper, section 3.3, equation 5).
 
@@ -43,8 +65,6 @@ class QuaternionReLU(nn.Module):
 
     def forward(self, x: QuaternionTensor) -> QuaternionTensor:
         """Shrink quaternions shorter than c."""
-        from reqnn.rules.paper.relu import quaternion_relu
-
         if x.context.plan is not None:
             x.context.plan.met("ReLU", "relu", "quaternion")
         return quaternion_relu(x, self.c)
@@ -56,6 +76,4 @@ class QuaternionReLU(nn.Module):
 
 def turn_into_relu(module: Any) -> None:
     """Make an activation module with parameters (PReLU) a `QuaternionReLU`, in place."""
-    module.__class__ = QuaternionReLU
-    module._parameters.clear()
-    module.c = None
+    exchange_class(module, QuaternionReLU())

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from reqnn.errors import NoRuleError
-from reqnn.gathered import wrap
 from reqnn.kernels.power import Power, alone
 from reqnn.kernels.rows import to_rows, total_power
 from reqnn.nn.deferred import defers, scaled
+from reqnn.nn.exchange import exchange_class
 from reqnn.nn.grouped import grouped_features
+from reqnn.tensor.gathered import wrap
 from reqnn.tensor import QuaternionTensor
 
 
@@ -161,10 +162,7 @@ def turn_into_batch_norm(module: nn.Module, channels: int) -> None:
         momentum=module.momentum,  # type: ignore[arg-type]
         track_running_stats=bool(module.track_running_stats),
     ).to(reference)
-    fresh.train(module.training)
-    hooks = {name: value for name, value in module.__dict__.items() if "hooks" in name}
-    module.__class__ = QuaternionBatchNorm
-    module.__dict__ = {**fresh.__dict__, **hooks}
+    exchange_class(module, fresh)
 
 
 @torch.no_grad()

@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 from reqnn.errors import NoRuleError
 from reqnn.tensor import QuaternionTensor
-from reqnn.trace import user_frame
+from reqnn.tensor.nested import map_leaves
+from reqnn.tensor.trace import user_frame
 
 
 def in_principal_frames(x: QuaternionTensor) -> Tensor:
@@ -47,7 +48,7 @@ def principal_frame_hook(module: nn.Module, args: tuple, kwargs: dict) -> tuple[
         except NoRuleError as error:
             raise error.located(type(module).__name__, value.context.names.get(id(module)), user_frame()) from None
 
-    return tuple(map(convert, args)), {key: convert(value) for key, value in kwargs.items()}
+    return map_leaves(convert, args), map_leaves(convert, kwargs)
 
 
 def average_frames_hook(module: nn.Module, args: tuple, output: Tensor) -> Tensor:

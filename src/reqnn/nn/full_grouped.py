@@ -13,7 +13,7 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from reqnn.gathered import Gathered, Summed, Waiting, constant_along, same_index
+from reqnn.tensor.gathered import Gathered, Summed, Waiting, constant_along, same_index
 from reqnn.kernels import full_edges
 from reqnn.kernels.edges import rows as edge_rows
 from reqnn.kernels.full_edges import Activation
@@ -23,7 +23,7 @@ from reqnn.kernels.groups import Groups
 from reqnn.kernels.products import times
 from reqnn.kernels.rows import from_rows
 from reqnn.kernels.run import loops_run_on
-from reqnn.tensor import GradMode
+from reqnn.tensor.quaternion_tensor import GradMode
 
 Phi = Callable[[Tensor], Tensor]
 """The activation of the real part."""

@@ -7,6 +7,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from reqnn.tensor import QuaternionTensor
+from reqnn.tensor.nested import map_leaves
 
 
 class Quaternion2Real(nn.Module):
@@ -33,17 +34,15 @@ def to_real(x: QuaternionTensor, owner: nn.Module | None = None) -> Tensor:
 
 def quaternion_to_real_hook(module: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict]:
     """A forward pre-hook that puts Quaternion2Real before a module."""
-    return tuple(_all_to_real(value, module) for value in args), {k: _all_to_real(v, module) for k, v in kwargs.items()}
 
-
-def _all_to_real(value: Any, module: nn.Module) -> Any:
-    if isinstance(value, QuaternionTensor):
+    def convert(value: Any) -> Any:
+        if not isinstance(value, QuaternionTensor):
+            return value
         if value.context.plan is not None:
             value.context.plan.met_real()
         return to_real(value, module)
-    if isinstance(value, (tuple, list)) and not hasattr(value, "_fields"):
-        return type(value)(_all_to_real(item, module) for item in value)
-    return value
+
+    return map_leaves(convert, args), map_leaves(convert, kwargs)
 
 
 def becomes_real_before(module: Any) -> bool:

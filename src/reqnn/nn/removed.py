@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import nn
 
-from reqnn.context import RemovedTransform, companion
 from reqnn.tensor import QuaternionTensor
+from reqnn.tensor.markers import RemovedTransform, companion
 
 
 class Removed(nn.Module):

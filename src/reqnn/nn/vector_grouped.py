@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reqnn.gathered import Summed, Waiting, form_of
+from reqnn.tensor.gathered import Summed, Waiting, form_of
 from reqnn.kernels import vector_edges
 from reqnn.kernels.edges import weighted_sum
 from reqnn.kernels.groups import Groups

@@ -14,10 +14,10 @@ import torch
 from torch import Tensor, nn
 
 from reqnn import points, quaternion
-from reqnn.features import take_features
-from reqnn.module import RevisedModel
 from reqnn.paper.figure import Figure
 from reqnn.paper.shapes import Objects, choose_data, choose_objects, trained
+from reqnn.revision.features import take_features
+from reqnn.revision.module import RevisedModel
 from reqnn.tensor import QuaternionTensor
 from reqnn.train.reconstruction import in_double
 

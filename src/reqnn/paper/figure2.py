@@ -13,10 +13,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from reqnn.features import rotate_features
-from reqnn.module import RevisedModel
 from reqnn.paper.figure import Figure
 from reqnn.paper.shapes import ANGLES, AXES, Objects, choose_data, choose_objects, paper_rotations, trained
+from reqnn.revision.features import rotate_features
+from reqnn.revision.module import RevisedModel
 from reqnn.train.reconstruction import in_double
 
 LAYER = "conv5"

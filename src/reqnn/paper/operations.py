@@ -16,11 +16,11 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from reqnn import points
-from reqnn.context import Context
 from reqnn.models import grouping
 from reqnn.nn import in_principal_frames
 from reqnn.rules import get_rules
 from reqnn.tensor import QuaternionTensor, from_real
+from reqnn.tensor.context import Context
 
 VECTORS = 4  # V, the vectors at each point that layers act on
 NEIGHBOURS = 8  # k of k-NN and graph

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
-from reqnn.paper.provenance import provenance
 from reqnn.paper.table import Table
+from reqnn.provenance import provenance
 from reqnn.train.checkpoint import write_text
 
 TITLE = "3D-Rotation-Equivariant Quaternion Neural Networks: tables and figures, measured"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reqnn.paper.provenance import provenance
+from reqnn.provenance import provenance
 
 if TYPE_CHECKING:
     from rich.console import Console

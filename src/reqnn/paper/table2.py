@@ -7,11 +7,11 @@ from typing import Any
 import torch
 
 from reqnn.data.surfaces import surfaces
-from reqnn.models import create_model
 from reqnn.paper.flops import count_operations, parameters
 from reqnn.paper.printed import TABLE2
 from reqnn.paper.table import Cell, Table
 from reqnn.rules import get_rules
+from reqnn.zoo import create_model
 
 MODELS: dict[str, str] = {
     "PointNet++": "pointnet2",

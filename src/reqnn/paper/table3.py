@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from reqnn.models import create_model
 from reqnn.paper.printed import NETWORKS, TABLE3, YES
 from reqnn.paper.table import Cell, Table
 from reqnn.rules.registry import TABLE1
+from reqnn.zoo import create_model
 
 MODELS: dict[str, str] = {"PointNet++": "pointnet2", "DGCNN": "dgcnn", "PointConv": "pointconv", "PointNet": "pointnet"}
 

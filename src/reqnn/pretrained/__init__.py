@@ -2,6 +2,7 @@
 
 from reqnn.pretrained.classify import classify, cloud_in_any_pose, find_files
 from reqnn.pretrained.export import export_weights
-from reqnn.pretrained.loading import list_weights, load
+from reqnn.pretrained.loading import load
+from reqnn.train.shipped import list_weights
 
 __all__ = ["classify", "cloud_in_any_pose", "export_weights", "find_files", "list_weights", "load"]

@@ -17,6 +17,7 @@ from reqnn.data.dataset import PointClouds
 from reqnn.errors import InputError
 from reqnn.pretrained import loading
 from reqnn.pretrained.card import card_markdown
+from reqnn.train import shipped
 from reqnn.train.checkpoint import write_json, write_text
 from reqnn.train.prediction import predict
 from reqnn.train.run import Run, build_network, load_run
@@ -56,7 +57,7 @@ def export_weights(
         copies: how often each test shape is turned.
         tested: a result of `reqnn paper table4` or `reqnn compare` for these very weights; its test is taken, not made again.
     """
-    target = Path(folder or loading.WEIGHTS) / f"{name}.safetensors"
+    target = Path(folder or shipped.WEIGHTS) / f"{name}.safetensors"
     if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name):
         raise InputError(f"{name!r} is no name for weights; take small letters, digits and hyphens, such as dgcnn-modelnet40")
     if target.exists() and not replace_existing:

@@ -10,15 +10,9 @@ from typing import Any
 from torch import nn
 
 from reqnn.errors import InputError
+from reqnn.train import shipped
 from reqnn.train.run import Run, load_run
-
-WEIGHTS = Path(__file__).resolve().parents[1] / "weights"
-"""Where the weights that ship are."""
-
-
-def list_weights() -> list[str]:
-    """The names that `load` takes: what is in the package's folder of weights."""
-    return sorted(path.stem for path in WEIGHTS.glob("[!.]*.safetensors"))
+from reqnn.train.shipped import list_weights
 
 
 def load(name_or_path: str | Path) -> Any:
@@ -28,7 +22,7 @@ def load(name_or_path: str | Path) -> Any:
     trained on and with (`points`: how many points a cloud should have), and for weights that ship what it reaches.
     """
     name = str(name_or_path)
-    path = WEIGHTS / f"{name}.safetensors" if name in list_weights() else Path(name_or_path).expanduser()
+    path = shipped.WEIGHTS / f"{name}.safetensors" if name in list_weights() else Path(name_or_path).expanduser()
     if not path.exists():
         raise InputError(_unknown(name))
     run = load_run(path)

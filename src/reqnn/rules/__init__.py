@@ -5,38 +5,23 @@ from __future__ import annotations
 from typing import Any
 
 from reqnn.errors import InputError
-from reqnn.rules.registry import TABLE1, Rule, RuleSet
+from reqnn.rules.full import full
+from reqnn.rules.paper import paper
+from reqnn.rules.registry import BUILT_IN, TABLE1, Rule, RuleSet
+from reqnn.rules.vector_neurons import vector_neurons
 
 __all__ = ["TABLE1", "Rule", "RuleSet", "get_rules", "module_rule", "rule"]
 
-
-def _sets() -> dict[str, RuleSet]:
-    from reqnn.rules.full import full
-    from reqnn.rules.paper import paper
-    from reqnn.rules.vector_neurons import vector_neurons
-
-    return {"paper": paper, "vector-neurons": vector_neurons, "full": full}
+BUILT_IN |= {"paper": paper, "vector-neurons": vector_neurons, "full": full}
 
 
 def get_rules(rules: str | RuleSet) -> RuleSet:
     """A rule set by its name, or the set itself."""
     if isinstance(rules, RuleSet):
         return rules
-    sets = _sets()
-    if rules not in sets:
-        raise InputError(f"no rule set is named '{rules}'; there are: {', '.join(sorted(sets))}")
-    return sets[rules]
-
-
-def built_in(name: str) -> RuleSet | None:
-    """The set of ours of that name, None where there is none."""
-    return _sets().get(name)
-
-
-def restore_rules(name: str, options: dict[str, Any]) -> RuleSet:
-    """A pickled rule set."""
-    found = get_rules(name)
-    return found if found.options == options else found.with_options(**options)
+    if rules not in BUILT_IN:
+        raise InputError(f"no rule set is named '{rules}'; there are: {', '.join(sorted(BUILT_IN))}")
+    return BUILT_IN[rules]
 
 
 def rule(*targets: Any, rules: str | RuleSet = "paper") -> Any:

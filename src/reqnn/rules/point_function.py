@@ -16,8 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reqnn.dispatch import quaternions
-from reqnn.tensor import QuaternionTensor
+from reqnn.tensor import QuaternionTensor, quaternions
 
 Adapter = Callable[[dict[str, Any]], Tensor | None]
 Fits = Callable[[Tensor, Any], bool]
@@ -71,7 +70,7 @@ class PointFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Ours, the user's, or the original, as the dry run decided."""
-        operands = list(quaternions((args, kwargs)))
+        operands = list(quaternions(*args, **kwargs))
         plan = operands[0].context.plan if operands else None
         if plan is not None:
             plan.met_function(self)

@@ -43,7 +43,7 @@ class Rule:
         row: the row of Table 1 it belongs to, or "structure" or "algebra" for what the number system itself brings.
         extension: whether it goes beyond the paper; `revise(strict=True)` refuses those.
         linear: whether an in-place form may write through to views of the same memory.
-        gathered: the same on gathered storage (`reqnn.gathered`); NotImplemented where it has no such form.
+        gathered: the same on gathered storage (`reqnn.tensor.gathered`); NotImplemented where it has no such form.
     """
 
     name: str
@@ -142,9 +142,17 @@ class RuleSet:
         return self
 
     def __reduce__(self) -> tuple:
-        from reqnn.rules import built_in, restore_rules
-
-        known = built_in(self.name)
+        known = BUILT_IN.get(self.name)
         if known is self or (known is not None and self.parent is known and not (self.functions or self.modules)):
             return restore_rules, (self.name, self.options)
         return RuleSet, (self.name, self.parent, self.options, self.functions, self.modules)
+
+
+BUILT_IN: dict[str, RuleSet] = {}
+"""The sets of `reqnn.rules` by their names."""
+
+
+def restore_rules(name: str, options: dict[str, Any]) -> RuleSet:
+    """A pickled rule set."""
+    found = BUILT_IN[name]
+    return found if found.options == options else found.with_options(**options)

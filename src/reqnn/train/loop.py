@@ -21,7 +21,7 @@ from torch import nn
 
 from reqnn import data
 from reqnn.data.dataset import PointClouds
-from reqnn.errors import InputError
+from reqnn.errors import InputError, Stopped
 from reqnn.train import checkpoint
 from reqnn.train.batches import Batches
 from reqnn.train.checkpoint import Progress
@@ -60,6 +60,9 @@ def fit(
         resume: go on where the folder holds a run that was stopped; the result is the same as if it had not been.
         quiet: show nothing.
         owned: asked before anything of the run is written; where it says no, another process has the run and this one stops.
+
+    Raises:
+        Stopped: it was interrupted (Ctrl-C, SIGTERM) and has written a checkpoint, or the run is another process's.
     """
     fabric = connect(config)
     config = settle(config, fabric, resume)
@@ -107,7 +110,7 @@ def prepare(
     config: TrainConfig, fabric: Fabric, train: PointClouds, validation: PointClouds, model: nn.Module | None
 ) -> Training:
     """Network, optimizer and batches, as they were where the run goes on; and a folder that can hold them."""
-    from reqnn.paper.provenance import provenance
+    from reqnn.provenance import provenance
 
     alone = fabric.world_size == 1
     network = build_network(config, len(train.classes)) if model is None else model
@@ -177,7 +180,7 @@ def walk(training: Training, interruption: Interruption, shown: bool, owned: Cal
                 saved = time.monotonic()
             if stop:
                 display.line(f"stopped after step {progress.step}; reqnn train --resume --out {config.folder} goes on")
-                raise KeyboardInterrupt
+                raise Stopped(f"interrupted after step {progress.step}")
         stop_unless(owned)
         training.save()
         if log is not None:
@@ -189,7 +192,7 @@ def walk(training: Training, interruption: Interruption, shown: bool, owned: Cal
 def stop_unless(owned: Callable[[], bool]) -> None:
     """Stop before anything is written to a run that is another's now."""
     if not owned():
-        raise KeyboardInterrupt
+        raise Stopped("another process has taken the run over")
 
 
 def headline(training: Training) -> str:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import torch
 
+from reqnn.errors import Stopped
 from reqnn.train.batches import FORWARD, derived_seed
 
 
@@ -64,5 +65,5 @@ class Interruption:
 
     def _note(self, number: int, frame: FrameType | None) -> None:
         if self.asked:
-            raise KeyboardInterrupt
+            raise Stopped("interrupted twice: at once, without a checkpoint")
         self.asked = True

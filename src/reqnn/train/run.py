@@ -11,11 +11,11 @@ import torch
 from torch import nn
 
 from reqnn.errors import InputError
-from reqnn.models import create_model
 from reqnn.models.registry import model_entry
 from reqnn.rules import get_rules
 from reqnn.train.config import TrainConfig, config_from_dict
 from reqnn.train.weights import load_model_tensors, load_tensors, model_tensors, save_tensors
+from reqnn.zoo import create_model
 
 BEST, LAST = "best.safetensors", "last.safetensors"
 

@@ -10,6 +10,7 @@ from torch import nn
 
 from reqnn.errors import InputError
 from reqnn.rules import get_rules
+from reqnn.train import shipped
 from reqnn.train.config import TrainConfig, config_from_dict
 from reqnn.train.run import weights_file
 from reqnn.train.weights import checksum, load_model_tensors, load_tensors, model_tensors
@@ -27,10 +28,12 @@ def start_from(network: nn.Module, config: TrainConfig, classes: tuple[str, ...]
     Returns:
         What the weights are: their checksum and the settings that they were trained with, for JSON.
     """
-    from reqnn.pretrained.loading import WEIGHTS, list_weights
-
     source = config.start_from or ""
-    file = WEIGHTS / f"{source}.safetensors" if source in list_weights() else weights_file(Path(source).expanduser())
+    file = (
+        shipped.WEIGHTS / f"{source}.safetensors"
+        if source in shipped.list_weights()
+        else weights_file(Path(source).expanduser())
+    )
     tensors, about = load_tensors(file)
     if "classes" not in about:
         raise InputError(f"{file} is a checkpoint to go on from; begin with the weights beside it: {file.parent}")

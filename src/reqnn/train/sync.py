@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from reqnn.errors import InputError
 from reqnn.nn.batch_norm import QuaternionBatchNorm, follow_moments
+from reqnn.nn.exchange import exchange_class
 from reqnn.tensor import QuaternionTensor
 
 
@@ -93,4 +94,4 @@ def synchronise(model: nn.Module) -> None:
         if isinstance(module, QuaternionBatchNorm):
             module.reduce = sum_over_processes
         elif isinstance(module, nn.modules.batchnorm._BatchNorm):
-            module.__class__ = SynchronisedBatchNorm
+            exchange_class(module, SynchronisedBatchNorm)

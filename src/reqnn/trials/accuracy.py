@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from reqnn import data
 from reqnn.data.dataset import PointClouds
 from reqnn.data.rotated_test_set import RotatedTestSet
-from reqnn.paper.provenance import provenance
+from reqnn.provenance import provenance
 from reqnn.train.config import TrainConfig
 from reqnn.train.evaluation import measure
 from reqnn.train.prediction import predict

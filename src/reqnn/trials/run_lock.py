@@ -16,9 +16,10 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from types import FrameType
 from typing import Any
 
-from reqnn.errors import InputError
+from reqnn.errors import InputError, Stopped
 
 BEAT, STALE = 20.0, 300.0
 """Seconds between two touches, and after how many without one a lock is taken over."""
@@ -30,7 +31,8 @@ class RunLock:
     """One process's hold on a run, or its wish for it.
 
     Attributes:
-        lost: another process took the lock over, which it does where this one seemed dead; the main thread is interrupted.
+        lost: another process took the lock over, which it does where this one seemed dead; the main thread is interrupted
+            by `Stopped`.
     """
 
     def __init__(self, path: Path, beat: float = BEAT, stale: float = STALE) -> None:
@@ -39,7 +41,7 @@ class RunLock:
         self._token = uuid.uuid4().hex
         self._stop = threading.Event()
         self._thread: threading.Thread | None = None
-        self._ignored = False
+        self._before: Any = None  # what an interrupt did before
 
     def acquire(self) -> bool:
         """Take the lock where it is free or abandoned; whether it is ours now."""
@@ -64,8 +66,9 @@ class RunLock:
         if self._thread is not None:
             self._thread.join()
             self._thread = None
-        if self._ignored:
-            signal.signal(signal.SIGINT, signal.SIG_IGN)
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+            self._before = None
         if self._ours():
             self.path.unlink(missing_ok=True)
 
@@ -135,14 +138,18 @@ class RunLock:
             gate.unlink(missing_ok=True)
 
     def _heed_interrupts(self) -> None:
-        """A shell's background jobs ignore interrupts, and with them ours: from here on, all but ours."""
-        if threading.current_thread() is threading.main_thread() and signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-            self._ignored = True
+        """Our own interrupts raise `Stopped`; those of others do what they did, nothing in a shell's background jobs."""
+        before = signal.getsignal(signal.SIGINT)
+        ordinary = before is signal.SIG_IGN or before is signal.default_int_handler
+        if ordinary and threading.current_thread() is threading.main_thread():
+            self._before = before
             signal.signal(signal.SIGINT, self._interrupted)
 
-    def _interrupted(self, *_: Any) -> None:
+    def _interrupted(self, number: int, frame: FrameType | None) -> None:
         if self.lost:
-            raise KeyboardInterrupt
+            raise Stopped("another process has taken the run over")
+        if self._before is signal.default_int_handler:
+            signal.default_int_handler(number, frame)
 
     def _live(self) -> None:
         while not self._stop.wait(self.beat):

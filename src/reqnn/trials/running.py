@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from reqnn.errors import ReqnnError
+from reqnn.errors import ReqnnError, Stopped
 from reqnn.train.evaluation import evaluate
 from reqnn.train.loop import fit
 from reqnn.train.run import load_run
@@ -81,7 +81,7 @@ def run_trials(
             say(f"\n[{number}/{len(missing)}] {one.title}")
             try:
                 path = _measure(one, Path(out), Path(runs), end, lock.owned)
-            except KeyboardInterrupt:
+            except Stopped:
                 if lock.lost:
                     outcome.elsewhere[one.key] = "a process that took this run over"
                     continue
@@ -158,10 +158,14 @@ def _stopped_at(end: float | None) -> Iterator[None]:
         return
     timer = threading.Timer(max(0.0, end - time.monotonic()), _thread.interrupt_main)
     timer.daemon = True
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore interrupts
+    before = signal.signal(signal.SIGINT, _stop)  # a shell's background jobs ignore interrupts
     timer.start()
     try:
         yield
     finally:
         timer.cancel()
         signal.signal(signal.SIGINT, before)
+
+
+def _stop(*signal_and_frame: Any) -> None:
+    raise Stopped("interrupted before the first step, or after the last")

@@ -6,9 +6,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equivariance import assert_equivariant, cloud, draw, features, gradient, rotations
-from reqnn.context import RemovedBias
 from reqnn.errors import NoRuleError
 from reqnn.tensor import QuaternionTensor, from_real
+from reqnn.tensor.markers import RemovedBias
 
 from .componentwise import assert_componentwise, assert_follows, numbers
 

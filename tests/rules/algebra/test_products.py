@@ -6,9 +6,9 @@ import torch
 from hypothesis import given
 
 from equivariance import assert_equivariant, cloud, draw, features, rotation_matrix, rotations
-from reqnn.context import RemovedTransform
 from reqnn.errors import NoRuleError
 from reqnn.tensor import from_real
+from reqnn.tensor.markers import RemovedTransform
 
 from .componentwise import assert_componentwise, numbers
 

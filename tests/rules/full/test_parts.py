@@ -5,11 +5,11 @@ import torch
 from torch import nn
 
 from reqnn.auditing import audit
-from reqnn.context import Context
 from reqnn.nn.full_parts import Parts, join, parts
 from reqnn.kernels.full_rows import gate
 from reqnn.revision import revise
 from reqnn.tensor import QuaternionTensor
+from reqnn.tensor.context import Context
 from rules.full.layers import general, rules
 from rules.zoo import small
 from surfaces import surfaces

@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from reqnn.models import create_model, list_models
+from reqnn.models import list_models
 from reqnn.train.calibration import recalibrate
+from reqnn.zoo import create_model
 from rules.zoo import CLASSIFIERS, small
 from surfaces import surfaces
 

@@ -7,10 +7,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reqnn.context import RemovedBias
 from reqnn.errors import NoRuleError
 from reqnn.rules.algebra.base import algebra, align, broadcast_axis, per_entry, same_parts, structural
 from reqnn.tensor import QuaternionTensor as Q
+from reqnn.tensor.markers import RemovedBias
 
 
 def rule(*names: str) -> Any:

@@ -8,10 +8,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reqnn import layout as lay
 from reqnn.errors import NoRuleError
 from reqnn.rules.registry import RuleSet
 from reqnn.tensor import QuaternionTensor
+from reqnn.tensor import layout as lay
 
 algebra = RuleSet("algebra")
 

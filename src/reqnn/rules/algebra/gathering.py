@@ -1,4 +1,4 @@
-"""What the number system does on gathered storage: gathers make it, structure and sums keep it (`reqnn.gathered`).
+"""What the number system does on gathered storage: gathers make it, structure and sums keep it (`reqnn.tensor.gathered`).
 
 Each function takes the arguments of the rule of its name and returns NotImplemented where it has no gathered form; the rule then
 runs on ordinary tensors.
@@ -15,9 +15,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reqnn import layout as lay
-from reqnn.context import RemovedBias
-from reqnn.gathered import Gathered, OnPlaces, Repeated, Summed, Term, Weighted, as_term, form_of, once, rows_of, wrap
+from reqnn.tensor import layout as lay
+from reqnn.tensor.markers import RemovedBias
+from reqnn.tensor.gathered import Gathered, OnPlaces, Repeated, Summed, Term, Weighted, as_term, form_of, once, rows_of, wrap
 from reqnn.kernels.rows import from_rows
 from reqnn.rules.algebra.base import algebra, per_entry, sizes
 from reqnn.rules.algebra.indexing import _translate

@@ -8,7 +8,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reqnn import layout as lay
 from reqnn.errors import NoRuleError
 from reqnn.rules.algebra.base import (
     algebra,
@@ -22,6 +21,7 @@ from reqnn.rules.algebra.base import (
 )
 from reqnn.rules.algebra.shape import flatten
 from reqnn.tensor import QuaternionTensor as Q
+from reqnn.tensor import layout as lay
 
 
 @structural("__getitem__")

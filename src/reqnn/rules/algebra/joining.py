@@ -9,12 +9,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reqnn import layout as lay
-from reqnn.context import ScalarTensor
 from reqnn.errors import NoRuleError
 from reqnn.rules.algebra.base import same_parts, structural
 from reqnn.rules.algebra.shape import new_axis
 from reqnn.tensor import QuaternionTensor as Q
+from reqnn.tensor import layout as lay
+from reqnn.tensor.markers import ScalarTensor
 
 
 @structural("cat")

@@ -7,12 +7,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reqnn import layout as lay
-from reqnn.context import RemovedTransform
 from reqnn.errors import NoRuleError
 from reqnn.rules.algebra.arithmetic import inner
 from reqnn.rules.algebra.base import algebra, align, same_parts
 from reqnn.tensor import QuaternionTensor as Q
+from reqnn.tensor import layout as lay
+from reqnn.tensor.markers import RemovedTransform
 
 
 def rule(*names: str, extension: bool = False) -> Any:

@@ -9,15 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reqnn import layout as lay
 from reqnn.errors import NoRuleError
 from reqnn.rules.algebra.base import sizes, structural
 from reqnn.tensor import QuaternionTensor as Q
+from reqnn.tensor import layout as lay
 
 
 @structural("view", "reshape", "_unsafe_view", "_reshape_alias")
 def reshape(x: Q, *shape: Any, **named: Any) -> Q:
-    """(*, ) → any shape with the same channels; an axis of vectors is followed (`reqnn.layout.reshape`)."""
+    """(*, ) → any shape with the same channels; an axis of vectors is followed (`reqnn.tensor.layout.reshape`)."""
     if len(shape) == 1 and isinstance(shape[0], torch.dtype):
         raise NoRuleError("a view as another dtype")
     numel, asked = prod(x.user_shape), sizes(shape, named)

@@ -8,12 +8,12 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from reqnn.gathered import Gathered, form_of, wrap
+from reqnn.tensor.gathered import Gathered, form_of, wrap
 from reqnn.kernels.rows import from_rows
-from reqnn.learned import owner_of_call
+from reqnn.tensor.running import owner_of_call
 from reqnn.nn.full_grouped import FullGrouped, Weights, first_layer, separates
 from reqnn.nn.full_parts import join
-from reqnn.plan import predicts_vectors
+from reqnn.nn.predicted_vectors import predicts_vectors
 from reqnn.rules.full.base import EPS, full, kinds, small, unit_size
 from reqnn.rules.options import choice, uniform, whole_number
 from reqnn.rules.paper.convolution import is_pointwise, refuse_elsewhere
@@ -27,8 +27,10 @@ def mapped(x: Any, weight: Any, bias: Tensor | None, channels: int) -> Any:
         return NotImplemented
     refuse_elsewhere(x, channels)
     flat = x.context.fit(weight, 1, x.layout_on(channels))
-    owner = owner_of_call()
-    if flat.shape[1] != x.stored_shape[channels + 1] or flat.dtype != x.dtype or owner is None or predicts_vectors(owner):
+    running = owner_of_call()
+    if flat.shape[1] != x.stored_shape[channels + 1] or flat.dtype != x.dtype:
+        return NotImplemented
+    if running is None or predicts_vectors(running.module):
         return NotImplemented
     axis = kept.group_axis() if isinstance(kept, Gathered) else None
     if isinstance(kept, Gathered) and (axis is None or not separates(kept, axis)):

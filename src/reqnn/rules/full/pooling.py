@@ -11,12 +11,12 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from reqnn.learned import owner_of_call
 from reqnn.nn.full_parts import parts
 from reqnn.rules.full.base import full, unit_size
 from reqnn.rules.options import channel_axis, choice
 from reqnn.rules.pooling import Pick, register_pooling
 from reqnn.tensor import QuaternionTensor as Q
+from reqnn.tensor.running import owner_of_call
 
 
 def order(x: Q) -> Tensor:

@@ -1,6 +1,6 @@
 """The paper's rules on gathered storage: linear maps before the gather, pooling before batch-norm and ReLU.
 
-See `reqnn.gathered` and `reqnn.nn.grouped`. Each function has the arguments of its rule and returns NotImplemented where the rule
+See `reqnn.tensor.gathered` and `reqnn.nn.grouped`. Each function has the arguments of its rule and returns NotImplemented where the rule
 has to run on an ordinary tensor.
 """
 
@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reqnn.gathered import Gathered, Weighted, form_of, wrap
+from reqnn.tensor.gathered import Gathered, Weighted, form_of, wrap
 from reqnn.nn.grouped import Grouped, grouped_features, pooled
 from reqnn.rules.algebra.base import algebra
 from reqnn.rules.paper.base import paper

@@ -12,11 +12,11 @@ from typing import Any
 
 from torch import Tensor
 
-from reqnn import layout as lay
 from reqnn.errors import NoRuleError
 from reqnn.rules.paper.base import paper
 from reqnn.rules.paper.convolution import refuse_elsewhere
 from reqnn.tensor import QuaternionTensor as Q
+from reqnn.tensor import layout as lay
 
 
 def _gain(x: Q, components: Tensor, weight: Tensor | None, bias: Tensor | None, dim: int) -> Q:

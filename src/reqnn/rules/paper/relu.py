@@ -8,34 +8,12 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from reqnn.errors import NoRuleError
-from reqnn.nn import activation
-from reqnn.nn.deferred import Deferred
+from reqnn.nn.activation import quaternion_relu
 from reqnn.rules.paper.base import paper
 from reqnn.tensor import QuaternionTensor as Q
-
-
-def quaternion_relu(x: Q, c: float | str | None = None) -> Q:
-    """‖f‖ / max{‖f‖, c} · f for each element."""
-    c = x.context.rules.option("c") if c is None else c
-    if c != "mean" and float(c) > 0 and isinstance(x.deferred, Deferred) and x.deferred.c == 0:
-        return x.defer(x.deferred.with_relu(float(c)))
-    if c != "mean":
-        return x.same(activation.relu(x.components, float(c)))
-    norm = x.norm_of_elements()
-    bound = torch.maximum(norm, _mean_norm(x, norm))
-    return x.same(x.components * (norm / torch.where(bound > 0, bound, 1)))
-
-
-def _mean_norm(x: Q, norm: Tensor) -> Tensor:
-    """c = 1/d Σ_v ‖f_v‖ over the d channels of one place; where no layer has told which axis they are on, it is axis 1."""
-    if x.rank == 0:
-        return norm
-    axis = x.channel_axis if x.channel_axis is not None else min(1, x.rank - 1)
-    return norm.mean(axis, keepdim=True)
 
 
 @paper.rule("relu", "leaky_relu", "prelu", "rrelu", row="ReLU")

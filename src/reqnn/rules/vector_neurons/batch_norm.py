@@ -15,8 +15,9 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from reqnn.errors import NoRuleError
-from reqnn.gathered import wrap
+from reqnn.tensor.gathered import wrap
 from reqnn.nn.batch_norm import follow_moments
+from reqnn.nn.exchange import exchange_class
 from reqnn.nn.vector_grouped import VectorGrouped, vector_groups
 from reqnn.rules.paper.convolution import refuse_elsewhere
 from reqnn.rules.vector_neurons.base import vector_neurons, vectors_of
@@ -114,10 +115,7 @@ def turn_into_norm_batch_norm(module: Any, channels: int) -> None:
     norms = NormStatistics(channels, module.eps, module.momentum, module.affine, module.track_running_stats).to(reference)
     if module.affine and module.weight.shape == norms.weight.shape:
         norms.weight, norms.bias = module.weight, module.bias
-    fresh = NormBatchNorm(norms).train(module.training)
-    hooks = {name: value for name, value in module.__dict__.items() if "hooks" in name}
-    module.__class__ = NormBatchNorm
-    module.__dict__ = {**fresh.__dict__, **hooks}
+    exchange_class(module, NormBatchNorm(norms))
 
 
 @vector_neurons.rule("batch_norm", row="Batch-normalization")

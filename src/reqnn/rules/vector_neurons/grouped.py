@@ -12,7 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reqnn.gathered import Weighted, form_of, wrap
+from reqnn.tensor.gathered import Weighted, form_of, wrap
 from reqnn.nn.vector_grouped import VectorGrouped
 from reqnn.rules.algebra.gathering import mean
 from reqnn.rules.options import choice

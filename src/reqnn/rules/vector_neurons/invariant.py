@@ -10,13 +10,13 @@ from __future__ import annotations
 
 from torch import Tensor, nn
 
-from reqnn.learned import LearnedCall
-from reqnn.kernels.rows import to_rows
 from reqnn.kernels.products import times
+from reqnn.kernels.rows import to_rows
 from reqnn.rules.options import channel_axis, choice, uniform, whole_number
 from reqnn.rules.vector_neurons.base import vector_neurons, vectors_of
 from reqnn.rules.vector_neurons.relu import cut
 from reqnn.tensor import QuaternionTensor as Q
+from reqnn.tensor.learned_call import LearnedCall
 
 SLOPE = 0.2  # of the leaky ReLU in the network that makes the frame
 

@@ -13,7 +13,7 @@ from typing import Any
 from torch import Tensor
 
 from reqnn.errors import NoRuleError
-from reqnn.gathered import wrap
+from reqnn.tensor.gathered import wrap
 from reqnn.nn.vector_grouped import vector_groups
 from reqnn.rules.options import channel_axis, choice, uniform
 from reqnn.rules.paper.convolution import pointwise

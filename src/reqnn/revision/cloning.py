@@ -1,0 +1,265 @@
+"""The functions of a model's own Python modules, cloned for its revised copy.
+
+Replacing ``farthest_point_sample`` in a revised network must not touch the original, which may be running in another
+thread. So nothing is patched: the classes of the copy, and the functions they call, are cloned with global names of
+their own, in which well-known functions are `PointFunction`s.
+"""
+
+from __future__ import annotations
+
+import functools
+import sys
+import sysconfig
+import types
+from collections.abc import Callable
+from typing import Any
+
+from torch import nn
+
+from reqnn.errors import InputError
+from reqnn.nn.exchange import exchange_class
+from reqnn.rules.point_function import Known, PointFunction
+
+_LIBRARIES = tuple({sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")})
+
+
+class Workspace:
+    """Clones of the Python modules that a model is written in.
+
+    Args:
+        known: well-known function names → their families.
+        replace: the user's replacements, by function name.
+    """
+
+    def __init__(self, known: dict[str, Known], replace: dict[str, Callable]) -> None:
+        self.known, self.replace = known, replace
+        self.decisions: dict[str, bool | None] = {}
+        self._packages: set[str] = set()
+        self._namespaces: dict[str, dict[str, Any]] = {}
+        self._clones: dict[int, Any] = {}
+        self._originals: list[Any] = []  # keeps ids in _clones valid
+        self.functions: dict[str, PointFunction] = {}
+
+    def adopt(self, model: nn.Module) -> None:
+        """Give the modules of a copied model cloned classes, where a function they can reach is to be replaced."""
+        self._packages |= {type(module).__module__.split(".")[0] for module in model.modules()} - {"torch"}
+        if not self._anything_to_replace(model):
+            missing = set(self.replace)
+            if missing:
+                raise InputError(f"replace: no function named {', '.join(sorted(missing))} in the modules of the model")
+            return
+        for module in model.modules():
+            for name, value in list(module.__dict__.items()):
+                if isinstance(value, types.FunctionType) and self.clone(value) is not value:
+                    module.__dict__[name] = HeldFunction(self, value)
+                elif isinstance(value, (functools.partial, dict)):
+                    module.__dict__[name] = self.clone(value)
+            clone = self.clone(type(module))
+            if clone is not type(module):
+                exchange_class(module, clone)
+        missing = set(self.replace) - {function.__name__ for function in self.functions.values()}
+        if missing:
+            raise InputError(
+                f"replace: no function named {', '.join(sorted(missing))} in the modules of the model; "
+                f"functions there: {', '.join(sorted(self._function_names()))}"
+            )
+
+    def _anything_to_replace(self, model: nn.Module) -> bool:
+        wanted = set(self.known) | set(self.replace)
+        seen: set[str] = set()
+        queue = [type(module).__module__ for module in model.modules()]
+        held = (value for module in model.modules() for value in module.__dict__.values())
+        queue += [type(module).__mro__[1].__module__ for module in model.modules()]
+        if any(isinstance(value, types.FunctionType) and value.__name__ in wanted for value in held):
+            return True
+        while queue:
+            name = queue.pop()
+            if name in seen or not self._is_own(name):
+                continue
+            seen.add(name)
+            if wanted & set(vars(sys.modules[name])):
+                return True
+            for value in vars(sys.modules[name]).values():
+                if isinstance(value, types.FunctionType):
+                    if value.__name__ in wanted:
+                        return True
+                    queue.append(value.__module__ or "")
+                elif isinstance(value, types.ModuleType):
+                    queue.append(value.__name__)
+                    if wanted & set(vars(value)):
+                        return True
+                elif isinstance(value, type):
+                    queue.append(value.__module__)
+                    if wanted & set(vars(value)):
+                        return True
+                elif isinstance(value, dict) and any(getattr(held, "__name__", "") in wanted for held in value.values()):
+                    return True
+        return bool(self.replace)
+
+    def _function_names(self) -> set[str]:
+        return {
+            key
+            for space in self._namespaces.values()
+            for key, value in space.items()
+            if isinstance(value, (types.FunctionType, PointFunction)) and not key.startswith("_")
+        }
+
+    def _is_own(self, name: str) -> bool:
+        """Whether a Python module belongs to the model: neither torch, nor ours, nor a library it merely uses."""
+        module = sys.modules.get(name)
+        if module is None or name.split(".")[0] in ("torch", "builtins"):
+            return False
+        if name.split(".")[0] == "reqnn":
+            return name.startswith("reqnn.models")
+        file = getattr(module, "__file__", None)
+        if file is None:
+            return name == "__main__"
+        return name.split(".")[0] in self._packages or not file.startswith(_LIBRARIES)
+
+    def clone(self, value: Any) -> Any:
+        """The clone of a function, class or module of the model's; anything else as it is."""
+        if id(value) in self._clones:
+            return self._clones[id(value)]
+        if isinstance(value, types.FunctionType) and self._is_own(value.__module__ or ""):
+            return self._function(value)
+        if isinstance(value, type) and issubclass(value, nn.Module) and self._is_own(value.__module__):
+            return self._class(value)
+        if isinstance(value, types.ModuleType) and self._is_own(value.__name__):
+            twin = types.ModuleType(value.__name__, value.__doc__)
+            self._remember(value, twin)
+            twin.__dict__.update(self._namespace(value.__name__))
+            return twin
+        if isinstance(value, functools.partial):
+            return functools.partial(self.clone(value.func), *value.args, **value.keywords)
+        if isinstance(value, dict) and any(isinstance(held, types.FunctionType) for held in value.values()):
+            return type(value)({key: self.clone(held) for key, held in value.items()})
+        return value
+
+    def _remember(self, original: Any, clone: Any) -> None:
+        self._clones[id(original)] = clone
+        self._originals.append(original)
+
+    def _namespace(self, name: str) -> dict[str, Any]:
+        if name not in self._namespaces:
+            space = self._namespaces[name] = dict(vars(sys.modules[name]))
+            for key, value in list(space.items()):
+                if not key.startswith("__"):
+                    space[key] = self._imported(f"{name}.{key}", key, value) or self.clone(value)
+        return self._namespaces[name]
+
+    def _imported(self, where: str, name: str, value: Any) -> Any:
+        """A well-known function of a library that the model's modules import, or such a library's module; else None."""
+        if isinstance(value, types.ModuleType):
+            known = [key for key in vars(value) if key in self.known or key in self.replace]
+            if (
+                not known
+                or self._is_own(value.__name__)
+                or value.__name__.split(".")[0] in ("torch", "reqnn", "sys", "builtins")
+            ):
+                return None
+            twin = types.ModuleType(value.__name__, value.__doc__)
+            twin.__dict__.update(vars(value))
+            for key in known:
+                twin.__dict__[key] = self._imported(f"{where}.{key}", key, vars(value)[key]) or vars(value)[key]
+            return twin
+        own = isinstance(value, types.FunctionType) and self._is_own(value.__module__ or "")
+        if own or isinstance(value, type) or not callable(value) or (name not in self.known and name not in self.replace):
+            return None
+        return self._point_function(f"{where}:imported", value, name)
+
+    def _function(self, function: types.FunctionType, static: bool = False) -> Any:
+        home = function.__globals__.get("__name__", "")  # not __module__: a decorator's wrapper has its own globals
+        space = self._namespace(home) if self._is_own(home) else function.__globals__
+        if id(function) in self._clones:  # met on the way
+            return self._clones[id(function)]
+        cells = tuple(types.CellType() for _ in function.__closure__ or ())
+        twin = types.FunctionType(function.__code__, space, function.__name__, function.__defaults__, cells or None)
+        twin.__kwdefaults__ = function.__kwdefaults__
+        twin.__dict__.update(function.__dict__)
+        twin.__module__, twin.__qualname__, twin.__doc__ = function.__module__, function.__qualname__, function.__doc__
+        result: Any = twin
+        outer = function.__qualname__.rpartition(".")[0]
+        if static or not outer or outer.endswith("<locals>"):
+            result = self._point_function(f"{home}.{function.__qualname__}:{function.__code__.co_firstlineno}", twin) or twin
+        self._remember(function, result)
+        for cell, old in zip(cells, function.__closure__ or (), strict=True):
+            try:
+                cell.cell_contents = self.clone(old.cell_contents)
+            except ValueError:
+                continue  # an empty cell stays empty
+        return result
+
+    def _point_function(self, key: str, twin: Callable, name: str = "") -> PointFunction | None:
+        name = name or twin.__name__
+        if name not in self.replace and name not in self.known:
+            return None
+        function = PointFunction(name, self.known.get(name), twin, self.replace.get(name))
+        function.ours = self.decisions.get(key)
+        self.functions[key] = function
+        return function
+
+    def _class(self, cls: type) -> type:
+        if "__slots__" in cls.__dict__:
+            return cls
+        bases = tuple(self.clone(base) for base in cls.__bases__)
+        if id(cls) in self._clones:  # met on the way, through a function that names it
+            return self._clones[id(cls)]
+        twin = type(cls)(cls.__name__, bases, {"__module__": cls.__module__, "__qualname__": cls.__qualname__})
+        self._remember(cls, twin)
+        self._remember(twin, twin)
+        twin._revised_from = cls  # type: ignore[attr-defined]
+        for name, value in cls.__dict__.items():
+            if name not in ("__dict__", "__weakref__", "__module__", "__qualname__"):
+                setattr(twin, name, self._member(value))
+        twin.__reduce_ex__ = functools.partialmethod(_reduce, self, cls)  # type: ignore[assignment]
+        return twin
+
+    def _member(self, value: Any) -> Any:
+        if isinstance(value, staticmethod) and isinstance(value.__func__, types.FunctionType):
+            return staticmethod(self._function(value.__func__, static=True))
+        if isinstance(value, classmethod):
+            return classmethod(self.clone(value.__func__))
+        if isinstance(value, property):
+            get, put, drop = (self.clone(f) if f else None for f in (value.fget, value.fset, value.fdel))
+            return property(get, put, drop, value.__doc__)
+        return self.clone(value)
+
+    def __deepcopy__(self, memo: dict) -> Workspace:
+        return self
+
+    def __reduce__(self) -> tuple:
+        decisions = {key: function.ours for key, function in self.functions.items()}
+        return _restore_workspace, (self.replace, decisions, self._packages)
+
+
+class HeldFunction:
+    """A function that a module holds as an attribute, called in its cloned form and pickled by its original's name."""
+
+    def __init__(self, workspace: Workspace, original: types.FunctionType) -> None:
+        self.workspace, self.original = workspace, original
+        self.__name__ = original.__name__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """The clone's result."""
+        return self.workspace.clone(self.original)(*args, **kwargs)
+
+    def __deepcopy__(self, memo: dict) -> HeldFunction:
+        return self
+
+
+def _restore_workspace(replace: dict, decisions: dict, packages: set[str]) -> Workspace:
+    from reqnn.rules.paper.point_functions import KNOWN_FUNCTIONS
+
+    workspace = Workspace(KNOWN_FUNCTIONS, replace)
+    workspace.decisions, workspace._packages = decisions, packages
+    return workspace
+
+
+def _reduce(self: nn.Module, workspace: Workspace, cls: type, protocol: Any) -> tuple:
+    """Pickle and deepcopy of an instance of a cloned class: by the original class and the workspace."""
+    return _restore_instance, (workspace, cls), self.__dict__
+
+
+def _restore_instance(workspace: Workspace, cls: type) -> Any:
+    twin = workspace.clone(cls)
+    return twin.__new__(twin)

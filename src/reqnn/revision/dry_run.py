@@ -1,0 +1,165 @@
+"""Running a copy of the model on quaternions until nothing about it changes any more."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from reqnn.errors import NoRuleError
+from reqnn.nn.quaternion_to_real import quaternion_to_real_hook
+from reqnn.revision.module import RevisedModel
+from reqnn.revision.plan import Plan, Restart
+from reqnn.tensor import quaternions
+from reqnn.tensor.nested import leaves, map_leaves
+
+
+class HeadWanted(Exception):
+    """The named places of Quaternion2Real leave the outputs quaternion: the head needs its own."""
+
+
+def dry_run(net: RevisedModel, plan: Plan, args: tuple[Any, ...], vector_like: bool) -> None:
+    """Run the copy on quaternions until nothing changes any more."""
+    watchers = _watch(net, plan)
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        _until_settled(net, plan, args, lambda output: _settle_outputs(net, plan, output, vector_like))
+        used = set(plan.learned.used)
+        if plan.unvisited():
+            _dry_run_training(net, plan, args)
+        plan.learned.forget_unused(used | plan.learned.used)
+    _fix_heads(net, plan)
+    for watcher in watchers:
+        watcher.remove()
+
+
+def _fix_heads(net: RevisedModel, plan: Plan) -> None:
+    """Quaternion2Real stands from now on where the dry run has found the heads, whatever shapes arrive."""
+    mixed = {met.layer for met in plan.met_operations if met.row == "Convolution" and met.kind == "quaternion"}
+    heads = {name: net.model.get_submodule(name) for name in plan.heads}
+    if any(name in mixed or not isinstance(module, nn.Linear) for name, module in heads.items()):
+        return
+    for module in heads.values():
+        module.register_forward_pre_hook(quaternion_to_real_hook, with_kwargs=True)
+    net.auto_real = False
+
+
+def _until_settled(net: RevisedModel, plan: Plan, args: tuple[Any, ...], settle: Callable[[Any], None]) -> None:
+    for _ in range(2 * len(list(net.model.parameters())) + 2 * len(list(net.model.modules())) + 10):
+        plan.begin()
+        try:
+            return settle(net.run(net.context(plan), example_for(args, net.model), {}))
+        except Restart:
+            continue
+        except RuntimeError as error:
+            if plan.readings > 1 and not isinstance(error, NoRuleError):
+                raise NoRuleError(
+                    f"a feature gives {plan.readings} numbers where it becomes real, and the code behind that takes fewer "
+                    f"({error}); the option readings=1 of the rule set gives one",
+                    "features read in a frame",
+                ) from error
+            if plan.reshaped and not isinstance(error, NoRuleError):
+                raise NoRuleError(
+                    f"the parameter {plan.reshaped[-1]} multiplies coordinates and was re-sized, but the code reshapes it "
+                    f"to sizes written out by hand ({error})",
+                    "a reshaped parameter",
+                ) from error
+            raise
+    raise AssertionError("the dry run does not settle")
+
+
+def _dry_run_training(net: RevisedModel, plan: Plan, args: tuple[Any, ...]) -> None:
+    """Layers that eval mode does not reach (auxiliary heads) may be reached in training mode."""
+    met, heads = list(plan.met_operations), list(plan.heads)
+    state = {name: value.clone() for name, value in net.model.state_dict().items()}
+    net.model.train()
+    try:
+        _until_settled(net, plan, args, lambda output: None)
+    except (ValueError, RuntimeError) as error:
+        if isinstance(error, NoRuleError):
+            raise
+    net.model.eval()
+    now = net.model.state_dict()
+    net.model.load_state_dict({k: v for k, v in state.items() if k in now and now[k].shape == v.shape}, strict=False)
+    plan.met_operations = [*met, *(row for row in plan.met_operations if row not in met)]
+    plan.heads = [*heads, *(name for name in plan.heads if name not in heads)]
+
+
+def _watch(net: RevisedModel, plan: Plan) -> list[Any]:
+    """Hooks for the dry run: leaves of the real part are noted, modules with a rule of their own are swapped."""
+    handles = []
+    for name, module in net.model.named_modules():
+        if not list(module.children()):
+            handles.append(module.register_forward_pre_hook(_real_leaf_watcher(plan, name)))
+        build = net.rules.find_module(type(module))
+        if build is not None and name:
+            handles.append(module.register_forward_pre_hook(_swapper(net, plan, name, build)))
+    return handles
+
+
+def _swapper(net: RevisedModel, plan: Plan, name: str, build: Callable[..., nn.Module]) -> Callable[..., None]:
+    def swap(module: nn.Module, args: tuple[Any, ...]) -> None:
+        operands = list(quaternions(args))
+        if operands:
+            replacement = build(module, operands[0])
+            if replacement is not None:
+                set_submodule(net.model, name, replacement)
+                plan.visited |= {f"{name}.{inner}" if inner else name for inner, _ in replacement.named_modules()}
+                raise Restart
+
+    return swap
+
+
+def _real_leaf_watcher(plan: Plan, name: str) -> Callable[..., None]:
+    def watch(module: nn.Module, args: tuple[Any, ...]) -> None:
+        plan.visited.add(name)
+        if isinstance(module, (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)) and args and type(args[0]) is Tensor:
+            axis = -1 if isinstance(module, nn.Linear) else -len(getattr(module, "kernel_size", ())) - 1
+            plan.match(module, args[0].shape[axis])
+        elif isinstance(module, nn.modules.batchnorm._BatchNorm) and args and type(args[0]) is Tensor and args[0].dim() > 1:
+            plan.match(module, args[0].shape[1])
+        seen = any(met.layer == name and met.kind == "quaternion" for met in plan.met_operations)
+        if not seen and not list(quaternions(args)):
+            plan.met_module(name, module)
+
+    return watch
+
+
+def _settle_outputs(net: RevisedModel, plan: Plan, output: Any, vector_like: bool) -> None:
+    """Quaternion outputs with no meaning yet: coordinates, where the original returns those, else real numbers."""
+    loose = [q for q in quaternions(output) if q.axis is None or "f" in q.vectors]
+    if not loose:
+        return
+    if vector_like:
+        for q in loose:
+            plan.output_vectors(q)
+        raise NoRuleError(
+            "the outputs should be coordinates, but the layer that makes them "
+            f"({loose[0].source or 'unknown'}) has no 3·V output channels; name the layer where real features begin (to_real=)",
+            "the model's output",
+        )
+    if any(type(leaf) is Tensor and leaf.is_floating_point() for leaf in leaves(output)):
+        return  # side outputs, such as global features beside logits: their squared norms are returned
+    if not net.auto_real:
+        raise HeadWanted
+    for q in loose:
+        if q.source is not None:
+            plan.real_before(q.source)
+
+
+def example_for(args: tuple[Any, ...], model: nn.Module) -> tuple[Any, ...]:
+    """Example inputs on the device and in the dtype of the model."""
+    reference = next((p for p in model.parameters() if p.is_floating_point()), None)
+    if reference is None:
+        return args
+    converted: tuple[Any, ...] = map_leaves(
+        lambda leaf: leaf.to(reference) if isinstance(leaf, Tensor) and leaf.is_floating_point() else leaf, args
+    )
+    return converted
+
+
+def set_submodule(model: nn.Module, name: str, module: nn.Module) -> None:
+    """Put another module under a dotted name."""
+    parent, _, key = name.rpartition(".")
+    model.get_submodule(parent)._modules[key] = module

@@ -1,0 +1,176 @@
+"""Reading inputs: which axis of them holds the vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from reqnn.errors import InputError
+from reqnn.tensor import Context, from_real
+from reqnn.tensor.markers import ScalarTensor, companion
+from reqnn.tensor.nested import map_leaves
+
+_MOST_CHANNELS = 12  # an axis of more channels than this is taken for points where another one fits
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """How the inputs of a network are read.
+
+    Attributes:
+        axes: for each positional input the axis of its vectors, None where it is real.
+        channels: the number of channels on that axis.
+        scalars: how many of them, the last ones, are scalars.
+        ranks: the number of axes of each input.
+    """
+
+    axes: tuple[int | None, ...]
+    channels: tuple[int, ...]
+    scalars: int
+    ranks: tuple[int, ...]
+
+    def quaternions(self, values: dict[int, Any], context: Context) -> dict[int, Any]:
+        """Inputs, by position, with their vectors as quaternions; sets the context's cloud and batch."""
+        return {position: self._convert(position, values[position], context) for position in sorted(values)}
+
+    def _convert(self, position: int, value: Any, context: Context) -> Any:
+        axis = self.axes[position] if position < len(self.axes) else None
+        if axis is None:
+            return map_leaves(_as_scalars, value)
+        if not isinstance(value, Tensor):
+            raise InputError(f"points are a {type(value).__name__}; a tensor is needed: use torch.as_tensor")
+        check_points(value, axis, self.channels[position], self.ranks[position])
+        if context.points is None:
+            context.batch = value.shape[0] if value.dim() > 2 else None
+            context.points = _cloud(value, axis)
+        return from_real(value, axis, context, self._scalars(position))
+
+    def _scalars(self, position: int) -> int:
+        first = next(i for i, axis in enumerate(self.axes) if axis is not None)
+        return self.scalars if position == first else 0
+
+
+def _as_scalars(leaf: Any) -> Any:
+    real = isinstance(leaf, Tensor) and leaf.is_floating_point()
+    return companion(leaf, ScalarTensor) if real else leaf
+
+
+def check_points(x: Tensor, axis: int, channels: int, rank: int) -> None:
+    """Raise `InputError` for what cannot be a cloud of this layout, before any work is done."""
+    shown = f"the input has shape {tuple(x.shape)}"
+    if not x.is_floating_point():
+        raise InputError(f"{shown} and dtype {x.dtype}; points must be floating point: call .float() first")
+    if x.dim() != rank:
+        raise InputError(f"{shown}, {x.dim()} axes; the model was revised for {rank} axes")
+    if x.shape[axis] != channels:
+        raise InputError(f"{shown}; axis {axis} must hold the {channels} channels that the model was revised for")
+    if x.numel() == 0:
+        raise InputError(f"{shown}: it is empty; at least one cloud with at least one point is needed")
+    if not torch.compiler.is_compiling() and not bool(torch.isfinite(x).all()):
+        raise InputError(f"{shown} and holds NaN or infinite values; remove those points first")
+
+
+def _cloud(x: Tensor, axis: int) -> Tensor:
+    """(B, N, 3) coordinates of an input: its first vector at each point."""
+    xyz = x.movedim(axis, -1)[..., :3]
+    return xyz.reshape(xyz.shape[0], -1, 3) if xyz.dim() > 2 else xyz.unsqueeze(0)
+
+
+def read_inputs(
+    points: Any, vector_axis: int | Sequence[int | None] | None = None, scalars: int = 0
+) -> tuple[Inputs, tuple[Any, ...]]:
+    """How a network's inputs are read, from an example, and the example as positional arguments."""
+    args = tuple(points) if isinstance(points, (tuple, list)) else (points,)
+    if scalars < 0:
+        raise InputError(f"scalars is {scalars}; it counts channels")
+    if isinstance(vector_axis, int) or vector_axis is None:
+        axes = _find_axes(args, vector_axis, scalars)
+    else:
+        axes = _given_axes(args, vector_axis)
+    if all(axis is None for axis in axes):
+        raise InputError(
+            f"no input has an axis of 3·V coordinates{f' and {scalars} scalars' if scalars else ''}: "
+            f"{_shapes(args)}. Give the example as the model takes it, or say which axis it is with vector_axis="
+        )
+    first = next(i for i, axis in enumerate(axes) if axis is not None)
+    for i, axis in enumerate(axes):
+        if axis is not None:
+            channels = args[i].shape[axis]
+            check_points(args[i], axis, channels, args[i].dim())
+            vectors = channels - (scalars if i == first else 0)
+            if vectors <= 0 or vectors % 3:
+                raise InputError(
+                    f"axis {axis} of an input of shape {tuple(args[i].shape)} has {channels} channels"
+                    + (f", {scalars} of them scalars" if scalars else "")
+                    + ": the rest must be 3·V. Declare channels that are no vectors with scalars="
+                )
+    channels_of = tuple(0 if axis is None else args[i].shape[axis] for i, axis in enumerate(axes))
+    ranks = tuple(value.dim() if isinstance(value, Tensor) else 0 for value in args)
+    return Inputs(tuple(axes), channels_of, scalars, ranks), args
+
+
+def _given_axes(args: tuple[Any, ...], vector_axis: Any) -> list[int | None]:
+    """One axis for each input, as the user gave them."""
+    if not isinstance(vector_axis, (tuple, list)) or len(vector_axis) != len(args):
+        raise InputError(
+            f"vector_axis is {vector_axis!r}; give an axis, or a tuple with one (or None) for each of {len(args)} inputs"
+        )
+    axes: list[int | None] = []
+    for value, axis in zip(args, vector_axis, strict=True):
+        if axis is not None and not (
+            isinstance(axis, int) and isinstance(value, Tensor) and -value.dim() <= axis < value.dim()
+        ):
+            raise InputError(f"vector_axis={axis!r} is no axis of an input of shape {_shapes((value,))}")
+        axes.append(None if axis is None else axis % value.dim())
+    return axes
+
+
+def _find_axes(args: tuple[Any, ...], vector_axis: int | None, scalars: int) -> list[int | None]:
+    axes: list[int | None] = []
+    clouds = len(args) > 1 and any(isinstance(value, Tensor) and value.dim() > 2 for value in args)  # then (B, C) is no cloud
+    for value in args:
+        found = None
+        if isinstance(value, Tensor) and value.dim() >= (3 if clouds else 2):
+            first = all(axis is None for axis in axes)
+            if first and not value.is_floating_point() and len(args) == 1:
+                raise InputError(f"points have dtype {value.dtype}; floating point is needed: call .float() first")
+            if value.is_floating_point():
+                if vector_axis is not None and first:
+                    if not -value.dim() <= vector_axis < value.dim():
+                        raise InputError(f"vector_axis={vector_axis} is no axis of an input of shape {tuple(value.shape)}")
+                    found = vector_axis % value.dim()
+                else:
+                    found = _vector_axis(value, scalars if first else 0)
+        elif isinstance(value, Tensor) and len(args) == 1:
+            raise InputError(f"points have shape {tuple(value.shape)}; (B, N, 3) or (B, 3, N) is needed")
+        elif not isinstance(value, Tensor) and len(args) == 1:
+            raise InputError(f"points are a {type(value).__name__}; a tensor or a tuple of tensors is needed")
+        axes.append(found)
+    return axes
+
+
+def _vector_axis(x: Tensor, scalars: int) -> int | None:
+    """The axis of 3·V channels; the batch axis does not count."""
+    start = 1 if x.dim() > 2 else 0
+    wanted = 3 + scalars
+    sizes = {axis: x.shape[axis] for axis in range(start, x.dim())}
+    exact = [axis for axis, size in sizes.items() if size == wanted]
+    fitting = [axis for axis, size in sizes.items() if size > scalars and (size - scalars) % 3 == 0]
+    small = [axis for axis in fitting if sizes[axis] - scalars <= _MOST_CHANNELS]
+    for candidates in (exact, small if not exact else [], fitting if not exact and not small and scalars == 0 else []):
+        if len(candidates) == 1:
+            return candidates[0]
+        if len(candidates) > 1:
+            raise InputError(
+                f"an input of shape {tuple(x.shape)} has several axes that could hold vectors ({candidates}); say which with "
+                "vector_axis="
+            )
+    return None
+
+
+def _shapes(args: tuple[Any, ...]) -> str:
+    return ", ".join(str(tuple(a.shape)) if isinstance(a, Tensor) else type(a).__name__ for a in args)

@@ -1,0 +1,207 @@
+"""The module that `revise` returns."""
+
+from __future__ import annotations
+
+import inspect
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from reqnn.errors import InputError
+from reqnn.nn.quaternion_to_real import becomes_real_before, quaternion_to_real_hook
+from reqnn.revision import features as _features
+from reqnn.revision.inputs import Inputs
+from reqnn.revision.learned import hand_over, has_learned
+from reqnn.revision.outputs import to_outputs
+from reqnn.revision.plan import Plan
+from reqnn.revision.report import RevisionReport
+from reqnn.rules.registry import RuleSet
+from reqnn.tensor import Context
+from reqnn.tensor.running import follow, fresh_stack
+
+_OWN = frozenset({"model", "inputs", "rules", "strict", "auto_real", "real_before", "report"})
+"""What belongs to the revised model itself, also where the network inside has attributes of these names."""
+
+
+@dataclass(frozen=True)
+class RealPlace:
+    """Where features become real.
+
+    Attributes:
+        module: the submodule before which they do.
+        outermost: how deep the outermost submodule lies that begins with it; where one of these is exchanged as a whole,
+            features become real before that.
+    """
+
+    module: nn.Module
+    outermost: int
+
+
+class RevisedModel(nn.Module):
+    """A network whose features are quaternions that turn with the input, and whose outputs do not.
+
+    Calls and outputs are those of the original model; its submodules are reached by their old names.
+
+    Attributes:
+        model: the revised copy.
+        report: which operation met which rule; `str(report)` is a table.
+    """
+
+    report: RevisionReport
+
+    def __init__(self, model: nn.Module, inputs: Inputs, rules: RuleSet, strict: bool, auto_real: bool) -> None:
+        super().__init__()
+        self.model = model
+        self.inputs, self.rules, self.strict, self.auto_real = inputs, rules, strict, auto_real
+        self.real_before: dict[str, RealPlace] = {}
+        self.train(model.training)
+
+    def context(self, plan: Plan | None = None) -> Context:
+        """A fresh context for one forward pass."""
+        names = plan.names if plan is not None else {id(m): n for n, m in self.model.named_modules()}
+        return Context(self.rules, self.strict, auto_real=self.auto_real, names=names, plan=plan)
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The original's call; points in any orientation and order give the same answer."""
+        if torch.compiler.is_dynamo_compiling():
+            return _forward_in_graph(self, args, kwargs)
+        return self._forward(args, kwargs)
+
+    def _forward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        return to_outputs(self.run(self.context(), args, kwargs))
+
+    def run(self, context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The forward pass with quaternion outputs left as they are."""
+        self.keep_real_places()
+        follow(self.model)
+        names = list(inspect.signature(self.model.forward).parameters) if kwargs else []
+        places = {names.index(name): name for name in kwargs if name in names}
+        given = dict(enumerate(args)) | {place: kwargs[name] for place, name in places.items()}
+        values = self.inputs.quaternions(given, context)
+        named = {name: values[place] for place, name in places.items()}
+        with fresh_stack():
+            out = self.model(*(values[place] for place in range(len(args))), **{**kwargs, **named})
+            context.finish()
+            return out
+
+    def features(self, *inputs: Any, at: str | None = None, **kwargs: Any) -> Tensor:
+        """The output of a submodule for these inputs: quaternions that turn with the cloud, or real features that do not.
+
+        A pass like any other, with gradients; in training mode it updates statistics. A submodule of the model itself that is
+        called `features` is reached as `net.model.features`.
+
+        Args:
+            inputs: as the network takes them.
+            at: name of the submodule, "conv5" say; "conv5#2" for its second call in a pass; "" for the whole network. Default:
+                what Quaternion2Real is given (the first time, where a pass comes by more than once, as a DGCNN with votes
+                does), the last quaternion features, or the outputs where all are quaternions.
+            kwargs: further arguments of the network.
+
+        Returns:
+            A `QuaternionTensor` in the quaternion part, a plain tensor in the real one.
+        """
+        return _features.take_features(self, at, inputs, kwargs)
+
+    def put_features(self, features: Tensor, *inputs: Any, at: str | None = None, **kwargs: Any) -> Any:
+        """The outputs of the network when the output of a submodule is replaced by these features.
+
+        What goes past that submodule (coordinates, skip connections) still comes from the inputs.
+
+        Args:
+            features: of the kind and shape that `features` gives for these inputs.
+            inputs: as the network takes them.
+            at: as in `features`; where a pass comes by more than once the call has to be named, "conv5#1".
+            kwargs: further arguments of the network.
+        """
+        return _features.put_features(self, features, at, inputs, kwargs)
+
+    def remember_real_places(self) -> None:
+        """Note before which submodules features become real, for `keep_real_places`."""
+        self.real_before = {}
+        for name, module in self.model.named_modules():
+            if becomes_real_before(module) and name:
+                path = _path(self.model, name)
+                outermost = next(depth for depth, part in enumerate(path) if depth and _begins_real(part))
+                self.real_before[name] = RealPlace(module, outermost)
+
+    def keep_real_places(self, exchanging: bool = False) -> None:
+        """Put Quaternion2Real before what took the place of a submodule it stood before.
+
+        What the rule set has learned for the place goes along with an exchange by way of the revised model, ``net.head = …`` or
+        ``net.set_submodule("head.0", …)``. Behind its back, ``net.head[0] = …``, it is lost, an optimizer may have been made
+        without it: that is an error. Where nothing took its place, nothing is done.
+        """
+        for name, place in self.real_before.items():
+            path = _path(self.model, name)
+            now = path[-1]
+            if len(path) > place.outermost and not _begins_real(now) and not any(map(becomes_real_before, path)):
+                if not exchanging and has_learned(place.module):
+                    raise InputError(
+                        f"the submodule '{name}' was exchanged, and with it went what the rule set has learned for its place; "
+                        f"net.set_submodule('{name}', module) keeps that"
+                    )
+                hand_over(place.module, now)
+                now.register_forward_pre_hook(quaternion_to_real_hook, with_kwargs=True)
+                self.real_before[name] = replace(place, module=now)
+
+    def set_submodule(self, target: str, module: nn.Module, *args: Any, **kwargs: Any) -> None:
+        """Exchange a submodule, "head.0" say; where features become real before it, they do so before the new one."""
+        super().set_submodule(target, module, *args, **kwargs)
+        self.keep_real_places(exchanging=True)
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return super().__getattr__(name)
+        except AttributeError:
+            if name == "model" or name.startswith("__"):
+                raise
+            return getattr(super().__getattr__("model"), name)
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        """What is read from the revised model is written to it: ``net.head = nn.Linear(…)`` exchanges its head.
+
+        Where features become real before a submodule, they do so before the one that takes its place.
+        """
+        if self._belongs_to_model(name):
+            setattr(self.model, name, value)
+            self.keep_real_places(exchanging=True)
+        else:
+            super().__setattr__(name, value)
+
+    def __delattr__(self, name: str) -> None:
+        if self._belongs_to_model(name):
+            delattr(self.model, name)
+        else:
+            super().__delattr__(name)
+
+    def _belongs_to_model(self, name: str) -> bool:
+        own = self.__dict__
+        if name in _OWN or "model" not in own.get("_modules", {}) or name in own or hasattr(type(self), name):
+            return False
+        held = (own["_modules"], own["_parameters"], own["_buffers"])
+        return not any(name in some for some in held) and hasattr(own["_modules"]["model"], name)
+
+
+def _path(model: nn.Module, name: str) -> list[nn.Module]:
+    """From the model to the submodule of that name, as far as it is there."""
+    path = [model]
+    for child in name.split("."):
+        part = path[-1]._modules.get(child)
+        if part is None:
+            break
+        path.append(part)
+    return path
+
+
+def _begins_real(module: nn.Module) -> bool:
+    """Whether Quaternion2Real stands before a submodule, or before the first within it."""
+    first = next(module.children(), None)
+    return becomes_real_before(module) or (first is not None and _begins_real(first))
+
+
+@torch._dynamo.nonstrict_trace
+def _forward_in_graph(net: RevisedModel, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """Under ``torch.compile`` the quaternion tensors are traced through, as ``torch.export`` does, not looked at one by one."""
+    return net._forward(args, kwargs)

@@ -1,0 +1,262 @@
+"""`revise`: an ordinary point-cloud network in, a rotation-equivariant quaternion network out."""
+
+from __future__ import annotations
+
+import copy
+import difflib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from torch.nn.parameter import is_lazy
+
+from reqnn.errors import InputError
+from reqnn.nn.coordinates import average_frames_hook, principal_frame_hook
+from reqnn.nn.quaternion_to_real import quaternion_to_real_hook
+from reqnn.nn.removed import Removed
+from reqnn.revision.cloning import Workspace
+from reqnn.revision.dry_run import HeadWanted, dry_run, example_for, set_submodule
+from reqnn.revision.inputs import read_inputs
+from reqnn.revision.module import RevisedModel
+from reqnn.revision.plan import Plan, RealBefore
+from reqnn.revision.report import RevisionReport
+from reqnn.rules import RuleSet, get_rules
+from reqnn.rules.paper.point_functions import KNOWN_FUNCTIONS
+from reqnn.tensor.nested import leaves
+
+
+def revise(
+    model: nn.Module,
+    points: Tensor | tuple[Any, ...],
+    to_real: str | Sequence[str] | bool | None = None,
+    coordinates: Sequence[str] = (),
+    remove: Sequence[str] = (),
+    replace: dict[str, Callable] | None = None,
+    scalars: int = 0,
+    init: str = "fresh",
+    vector_axis: int | Sequence[int | None] | None = None,
+    rules: str | RuleSet = "paper",
+    strict: bool = False,
+) -> RevisedModel:
+    """Revise a network so that its features turn with the input and its outputs do not (paper, sections 3.2-3.6).
+
+        net(points @ R.T) == net(points)      for every rotation R and every order of the points
+
+    (Outputs that are coordinates turn instead; outputs at points follow the order of the points.)
+
+    Args:
+        model: any `nn.Module`; it is left untouched.
+        points: an example input as the model takes it (a tuple, where it takes several); an axis of size 3·V holds V
+            vectors (xyz, normals, …).
+        to_real: the submodule (or several) before which Quaternion2Real stands; None: the first Linear on (B, C) features, or
+            the last layer where there is none; but nowhere, where all outputs look like coordinates (as many axes as the
+            input, 3 on the same one): then they are vectors that turn. Name a layer where they are three classes. False:
+            nowhere, all outputs are vectors.
+        coordinates: submodules that take raw coordinates; they get PCA-frame coordinates.
+        remove: submodules to drop, such as spatial transformers; what they return acts as the identity.
+        replace: function name → permutation-invariant function, for functions in the model's own Python modules. Well-known
+            ones are replaced without asking.
+        scalars: how many trailing channels of the vector axis are rotation-invariant numbers (colour, intensity).
+        init: "fresh" initialises the layers anew, "copy" keeps the original's weights wherever shapes allow.
+        vector_axis: which axis holds the vectors, where the shape leaves it open; for several inputs one each, None for real
+            ones.
+        rules: a rule set or its name.
+        strict: refuse rules that go beyond the paper.
+
+    Returns:
+        A `RevisedModel` with the same call and outputs; its `report` says what was done.
+
+    Raises:
+        NoRuleError: an operation has no rule; the message names it, the layer, the line, and the ways out.
+        InputError: an argument does not fit.
+    """
+    if init not in ("fresh", "copy"):
+        raise InputError(f"init is '{init}'; it must be 'fresh' or 'copy'")
+    for name, function in (replace or {}).items():
+        if not callable(function):
+            raise InputError(f"replace: what stands for '{name}' is a {type(function).__name__}, which is not callable")
+    model = _unwrap(model)
+    inputs, args = read_inputs(points, vector_axis, scalars)
+    names = dict(model.named_modules())
+    to_real_names = [to_real] if isinstance(to_real, str) else list(to_real) if isinstance(to_real, (tuple, list)) else []
+    for option, wanted in (("to_real", to_real_names), ("coordinates", coordinates), ("remove", remove)):
+        _check_names(option, wanted, names)
+
+    shapes, expected = _run_original(model, args, [*remove])
+    rule_set = get_rules(rules)
+    vector_like = to_real is False or (to_real is None and _all_vectors(expected, args, inputs.axes))
+    auto_real = to_real is None and not vector_like
+    found: list[str] = []
+    while True:
+        twin = copy.deepcopy(model).eval()
+        workspace = Workspace(KNOWN_FUNCTIONS, dict(replace or {}))
+        workspace.adopt(twin)
+        for name in remove:
+            set_submodule(twin, name, _stand_in(name, *shapes[name]))
+        _place_hooks(twin, [*to_real_names, *found], coordinates, rule_set)
+        net = RevisedModel(twin, inputs, rule_set, strict, auto_real)
+        plan = Plan(twin)
+        try:
+            dry_run(net, plan, args, vector_like)
+            break
+        except RealBefore as finding:
+            found.append(str(finding))
+        except HeadWanted:
+            auto_real = True
+
+    net.remember_real_places()
+    _restore_modes(net, model)
+    copied = _initialise(twin, model, init)
+    plan.learned.initialise()
+    net.report = _report(model, net, plan, workspace)
+    net.report.to_real = list(dict.fromkeys([*to_real_names, *plan.heads, *found]))
+    net.report.copied, net.report.notes = copied, _notes(plan, found)
+    return net
+
+
+def _restore_modes(net: RevisedModel, model: nn.Module) -> None:
+    """Every module trains or not as its original does, and what was put into one as that does."""
+    net.train(model.training)
+    modes = {name: module.training for name, module in model.named_modules()}
+    for name, module in net.model.named_modules():
+        while name not in modes:
+            name = name.rpartition(".")[0]
+        module.training = modes[name]
+
+
+def _report(model: nn.Module, net: RevisedModel, plan: Plan, workspace: Workspace) -> RevisionReport:
+    """What the dry run has found and changed."""
+    functions = workspace.functions.values()
+    return RevisionReport(
+        rows=plan.met_operations,
+        parameters_before=_count(model),
+        parameters_after=_count(net),
+        resized=plan.resized,
+        dropped=plan.dropped,
+        learned=plan.learned.shapes(),
+        replaced=list(dict.fromkeys(f.__name__ for f in functions if f.ours or f.replacement is not None)),
+        kept=list(dict.fromkeys(f.__name__ for f in functions if f.ours is False)),
+    )
+
+
+def _unwrap(model: nn.Module) -> nn.Module:
+    """The network inside DataParallel, DistributedDataParallel or torch.compile, also where those sit inside."""
+    if not isinstance(model, nn.Module):
+        raise InputError(f"model is a {type(model).__name__}; revise takes an nn.Module")
+    if isinstance(model, RevisedModel):
+        raise InputError("the model is revised already; pass the original")
+    if any(is_lazy(p) for p in (*model.parameters(), *model.buffers())):
+        raise InputError("the model has lazy layers that have never run; call it once on an example before revising it")
+    if isinstance(model, torch.jit.ScriptModule):
+        raise InputError("a TorchScript module has no Python code left to revise; pass the module it was made from")
+    model = _inner(model)
+    if any(_inner(module) is not module for module in model.modules()):
+        model = copy.deepcopy(model)
+        for name, module in list(model.named_modules()):
+            if name and _inner(module) is not module:
+                set_submodule(model, name, _inner(module))
+    return model
+
+
+def _inner(model: nn.Module) -> nn.Module:
+    while True:
+        if isinstance(model, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
+            model = model.module
+        elif type(model).__name__ == "OptimizedModule":
+            model = model._orig_mod  # type: ignore[assignment]
+        else:
+            return model
+
+
+def _check_names(option: str, wanted: Sequence[str], names: dict[str, nn.Module]) -> None:
+    if isinstance(wanted, str):
+        raise InputError(f"{option}='{wanted}': give a tuple of names, such as ('{wanted}',)")
+    for name in wanted:
+        if name not in names or not name:
+            close = difflib.get_close_matches(name, names, n=3, cutoff=0.4) or sorted(filter(None, names))[:8]
+            raise InputError(f"{option}: the model has no submodule '{name}'; did you mean {', '.join(close)}?")
+
+
+def _run_original(model: nn.Module, args: tuple[Any, ...], watch: list[str]) -> tuple[dict[str, tuple[Any, Any]], Any]:
+    """One pass of the original: the inputs and outputs of some submodules, and what it returns."""
+    twin = copy.deepcopy(model).eval()
+    seen: dict[str, tuple[Any, Any]] = {}
+    for name in watch:
+
+        def hook(_: nn.Module, inputs: Any, output: Any, name: str = name) -> None:
+            seen[name] = (inputs[0] if inputs else None, output)
+
+        twin.get_submodule(name).register_forward_hook(hook)
+    with torch.no_grad(), torch.random.fork_rng(devices=[]):
+        try:
+            output = twin(*example_for(args, twin))
+        except Exception as error:
+            raise InputError(
+                f"the model itself fails on the example input ({type(error).__name__}: {error}); give one that it takes"
+            ) from error
+    for name in watch:
+        if name not in seen:
+            raise InputError(f"remove: '{name}' is never called in a forward pass")
+    return seen, output
+
+
+def _stand_in(name: str, given: Any, output: Any) -> Removed:
+    """What replaces a removed submodule, from what it took and returned."""
+    if isinstance(output, (tuple, list)):
+        output = output[0]
+    if isinstance(output, Tensor) and isinstance(given, Tensor):
+        if output.dim() in (2, 3) and output.shape[-1] == output.shape[-2] and output.shape != given.shape:
+            return Removed(output.shape[-1], batched=output.dim() == 3)
+        if output.shape == given.shape:
+            return Removed()
+    shape = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
+    raise InputError(
+        f"remove: '{name}' returns {shape}, which is neither a (B, k, k) transform nor of its input's shape: no identity fits"
+    )
+
+
+def _place_hooks(model: nn.Module, to_real: Sequence[str], coordinates: Sequence[str], rules: RuleSet) -> None:
+    for name in to_real:
+        model.get_submodule(name).register_forward_pre_hook(quaternion_to_real_hook, with_kwargs=True)
+    for name in coordinates:
+        model.get_submodule(name).register_forward_pre_hook(principal_frame_hook, with_kwargs=True)
+        if rules.option("frame") == "average":
+            model.get_submodule(name).register_forward_hook(average_frames_hook)
+
+
+def _all_vectors(expected: Any, args: tuple[Any, ...], axes: tuple[int | None, ...]) -> bool:
+    """Whether every output of the original looks like coordinates: three axes, 3 on the same one as the input."""
+    position = next(i for i, axis in enumerate(axes) if axis is not None)
+    axis, rank = axes[position], args[position].dim()
+    outputs = [t for t in leaves(expected) if isinstance(t, Tensor) and t.is_floating_point()]
+    assert axis is not None
+    return bool(outputs) and rank > 2 and all(t.dim() == rank and t.shape[axis] == 3 for t in outputs)
+
+
+def _initialise(twin: nn.Module, model: nn.Module, init: str) -> list[str]:
+    """Fresh weights, or the original's where shapes allow; returns the names of the copied ones."""
+    if init == "fresh":
+        for module in twin.modules():
+            reset = getattr(module, "reset_parameters", getattr(module, "_reset_parameters", None))
+            if callable(reset):
+                reset()
+        return []
+    original = dict(model.named_parameters())
+    return [name for name, p in twin.named_parameters() if name in original and original[name].shape == p.shape]
+
+
+def _count(model: nn.Module) -> int:
+    return sum(p.numel() for p in model.parameters())
+
+
+def _notes(plan: Plan, found: list[str]) -> list[str]:
+    notes = []
+    if found:
+        notes.append(
+            f"no Linear on (B, C) features stands at the end, so the last layer ({', '.join(found)}) became the real part; "
+            "choose another place with to_real="
+        )
+    if plan.vector_layers:
+        notes.append(f"the outputs of {', '.join(plan.vector_layers)} are vectors (3 channels became 1 quaternion)")
+    return notes

@@ -1,0 +1,114 @@
+"""What belongs to one forward pass of a revised network and travels with its quaternion tensors.
+
+No global state: two threads may run two revised networks at once.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from torch import Tensor, nn
+
+from reqnn import defaults
+from reqnn.errors import NoRuleError
+from reqnn.kernels.run import plain_torch_now
+from reqnn.points import principal_frame, right_handed_frames
+from reqnn.tensor.layout import has_vectors, width
+from reqnn.tensor.learned_call import LearnedCall
+from reqnn.tensor.markers import RemovedBias
+from reqnn.tensor.protocols import DryRun, Rules
+from reqnn.tensor.running import owner_of_call, run_of
+
+
+@dataclass(eq=False)
+class Context:
+    """The rule set and the cloud of one forward pass.
+
+    Attributes:
+        rules: where operations are looked up.
+        strict: refuse rules beyond the paper.
+        batch: the number of clouds, None where the input has no batch axis.
+        auto_real: put Quaternion2Real before each Linear on (B, C) features.
+        points: (B, N, 3) coordinates of the input, for the PCA frame.
+        names: id(module) → name, for messages.
+        plan: the dry run that is under way, which may re-size parameters; None in ordinary use.
+        memo: what gathered storage has computed from the features of this pass.
+        unmeasured: statistics of batch-norms that the next layer is to measure; the end of the pass measures what is left.
+    """
+
+    rules: Rules
+    strict: bool = False
+    batch: int | None = None
+    auto_real: bool = False
+    points: Tensor | None = None
+    names: dict[int, str] = field(default_factory=dict)
+    plan: DryRun | None = None
+    memo: dict[Any, Any] = field(default_factory=dict)
+    unmeasured: list[Any] = field(default_factory=list)
+    _frames: Tensor | None = None
+
+    @property
+    def gathers(self) -> bool:
+        """Whether gathered storage may be used now: not in the dry run, in graphs, or where ``fused=False`` says so."""
+        return self.plan is None and bool(self.rules.option("fused")) and plain_torch_now()
+
+    def finish(self) -> None:
+        """End the pass: measure the statistics that no layer has asked for."""
+        while self.unmeasured:
+            self.unmeasured[0].resolve()
+
+    def frames(self) -> Tensor:
+        """(B, F, 3, 3) PCA frames of the input cloud, columns the axes: one, or all four right-handed ones.
+
+        Paper, section 3.3, "3D coordinates weighting": the frame rotates with the points.
+        """
+        if self._frames is None:
+            if self.points is None:
+                raise NoRuleError("a PCA frame is needed, but this pass has no input cloud")
+            points = self.points.detach()
+            if self.rules.option("frame") == "average":
+                self._frames = right_handed_frames(points)
+            else:
+                self._frames = principal_frame(points).unsqueeze(1)
+        return self._frames
+
+    def fit(self, weight: Tensor, dim: int, layout: str) -> Tensor:
+        """A parameter whose axis `dim` meets an axis with this layout: re-sized during the dry run, checked after it."""
+        if not has_vectors(layout) or weight.shape[dim] == len(layout):
+            return weight
+        if weight.shape[dim] != width(layout):
+            raise RuntimeError(f"expected {width(layout)} channels, but the parameter has {weight.shape[dim]} on axis {dim}")
+        if self.plan is None:
+            raise NoRuleError(
+                f"a parameter of shape {tuple(weight.shape)} is still as wide as the coordinates ({width(layout)} numbers, "
+                f"{len(layout)} vectors); revise the model again with an input of this layout"
+            )
+        return self.plan.resize(weight, dim, layout)
+
+    def widen(self, weight: Tensor, channels: int) -> Tensor:
+        """The weight of a real layer that is given so many numbers: re-sized during the dry run."""
+        return weight if self.plan is None else self.plan.widen_weight(weight, channels)
+
+    def learned(self, name: str, owner: nn.Module | None = None) -> LearnedCall:
+        """The call of an operation with learned parameters that is under way, in `owner` or the innermost module."""
+        running = owner_of_call() if owner is None else run_of(owner)
+        if running is None:
+            raise NoRuleError(
+                f"the rule set '{self.rules.name}' learns parameters for {name}, and there is no module to hold them: it "
+                "serves in networks that reqnn.revise has revised with it"
+            )
+        index = running.calls[name] = running.calls.get(name, -1) + 1
+        return LearnedCall(name, running.module, index, self.plan)
+
+    def drop_bias(self, bias: Tensor | None) -> None:
+        """Paper, section 3.3, "Convolution": the bias goes. Raises where one is still there after the dry run."""
+        if bias is None or isinstance(bias, RemovedBias):
+            return
+        if self.plan is None or not self.plan.drop(bias):
+            raise NoRuleError("a bias is a fixed direction: it does not turn with the features")
+
+
+def default_context() -> Context:
+    """The paper's rules, outside of any network."""
+    return Context(defaults.find_rules("paper"))
