@@ -92,7 +92,7 @@ class QuaternionTensor(torch.Tensor):
     @property
     def components(self) -> Tensor:
         """The stored parts, (3, *shape) or (4, *shape)."""
-        self.compute()
+        self.settle()
         assert self._components is not None
         return self._components
 
@@ -100,7 +100,7 @@ class QuaternionTensor(torch.Tensor):
     def components(self, value: Tensor) -> None:
         self._components, self.deferred = value, None
 
-    def compute(self) -> None:
+    def settle(self) -> None:
         """Take the values of deferred components now, from the numbers as they are."""
         if self._components is None:
             assert self.deferred is not None
@@ -225,8 +225,8 @@ class QuaternionTensor(torch.Tensor):
         for alias in list(self._aliases.values()):
             alias.unscaled = None
             for tensor in list(alias.waiting.values()):
-                tensor.compute()
-            alias.compute()
+                tensor.settle()
+            alias.settle()
             alias.deferred = None  # from here on the components are what holds
 
     def become(self, other: QuaternionTensor, linear: bool) -> QuaternionTensor:
