@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from reqnn.errors import NoRuleError
 from reqnn.nn.quaternion_to_real import quaternion_to_real_hook
+from reqnn.revision.learned import has_learned
 from reqnn.revision.module import RevisedModel
 from reqnn.revision.plan import Plan, Restart
 from reqnn.tensor import quaternions
@@ -30,7 +31,8 @@ def dry_run(net: RevisedModel, plan: Plan, args: tuple[Any, ...], vector_like: b
             _dry_run_training(net, plan, args)
         plan.learned.forget_unused(used | plan.learned.used)
     _fix_heads(net, plan)
-    for watcher in watchers:
+    net.learns = any(map(has_learned, net.model.modules()))
+    for watcher in [*watchers, *([] if net.learns else plan.handles)]:
         watcher.remove()
 
 

@@ -79,8 +79,8 @@ class LearnedParameters:
 
 
 def has_learned(module: nn.Module) -> bool:
-    """Whether rules have learned parameters for a module."""
-    return bool(module.__dict__.get(_PARAMETERS))
+    """Whether rules have learned parameters, or found constants, for a module."""
+    return bool(module.__dict__.get(_PARAMETERS) or module.__dict__.get(CONSTANTS))
 
 
 def hand_over(before: nn.Module, now: nn.Module) -> None:
@@ -88,6 +88,6 @@ def hand_over(before: nn.Module, now: nn.Module) -> None:
     names = list(before.__dict__.get(_PARAMETERS, ()))
     for name in names:
         now.register_parameter(name, before.get_parameter(name))
-    if names:
+    if has_learned(before):
         now.__dict__[_PARAMETERS] = dict.fromkeys(names)
         now.__dict__[CONSTANTS] = dict(before.__dict__.get(CONSTANTS, {}))

@@ -21,7 +21,7 @@ from reqnn.rules.registry import RuleSet
 from reqnn.tensor import Context
 from reqnn.tensor.running import follow, fresh_stack
 
-_OWN = frozenset({"model", "inputs", "rules", "strict", "auto_real", "real_before", "report"})
+_OWN = frozenset({"model", "inputs", "rules", "strict", "auto_real", "learns", "real_before", "report"})
 """What belongs to the revised model itself, also where the network inside has attributes of these names."""
 
 
@@ -55,6 +55,7 @@ class RevisedModel(nn.Module):
         super().__init__()
         self.model = model
         self.inputs, self.rules, self.strict, self.auto_real = inputs, rules, strict, auto_real
+        self.learns = False  # whether rules have learned something: then hooks say which module runs
         self.real_before: dict[str, RealPlace] = {}
         self.train(model.training)
 
@@ -75,7 +76,8 @@ class RevisedModel(nn.Module):
     def run(self, context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The forward pass with quaternion outputs left as they are."""
         self.keep_real_places()
-        follow(self.model)
+        if self.learns:
+            follow(self.model)
         names = list(inspect.signature(self.model.forward).parameters) if kwargs else []
         places = {names.index(name): name for name in kwargs if name in names}
         given = dict(enumerate(args)) | {place: kwargs[name] for place, name in places.items()}

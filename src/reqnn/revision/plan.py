@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
+from torch.utils.hooks import RemovableHandle
 
 from reqnn.errors import NoRuleError
 from reqnn.nn.activation import turn_into_relu
@@ -64,6 +65,7 @@ class Plan:
         self.reshaped: list[str] = []
         self.readings = 1  # how many numbers a feature gives where it becomes real
         self.learned = LearnedParameters(lambda owner, key: self._full_name(owner, key))
+        self.handles: list[RemovableHandle] = []  # of the hooks that say which module runs
         self.index()
 
     def index(self) -> None:
@@ -77,7 +79,7 @@ class Plan:
 
     def begin(self) -> None:
         """Start a pass."""
-        follow(self.model)
+        self.handles += follow(self.model)
         self.index()
         self.met_operations.clear()
         self.heads.clear()

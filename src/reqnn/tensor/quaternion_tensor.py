@@ -118,7 +118,7 @@ class QuaternionTensor(torch.Tensor):
     @property
     def components(self) -> Tensor:
         """The stored parts, (3, *shape) or (4, *shape)."""
-        self.compute()
+        self.settle()
         assert self._components is not None
         return self._components
 
@@ -126,7 +126,7 @@ class QuaternionTensor(torch.Tensor):
     def components(self, value: Tensor) -> None:
         self._components, self.deferred, self.view_of = value, None, None
 
-    def compute(self) -> None:
+    def settle(self) -> None:
         """Take the values of deferred components now, from the numbers as they are."""
         if self._components is None:
             assert self.deferred is not None
@@ -253,8 +253,8 @@ class QuaternionTensor(torch.Tensor):
         for alias in list(self._aliases.values()):
             alias.unscaled = None
             for tensor in list(alias.waiting.values()):
-                tensor.compute()
-            alias.compute()
+                tensor.settle()
+            alias.settle()
             alias.deferred = alias.view_of = None  # from here on the components are what holds
 
     def become(self, other: QuaternionTensor, linear: bool) -> QuaternionTensor:

@@ -10,6 +10,7 @@ from typing import Any
 
 import torch
 from torch import nn
+from torch.utils.hooks import RemovableHandle
 
 _BARE = ("torch.nn.modules.activation", "torch.nn.modules.pooling")
 
@@ -45,12 +46,14 @@ def fresh_stack() -> Iterator[None]:
         _thread.stack = before
 
 
-def follow(model: nn.Module) -> None:
-    """Put the hooks on every module within a model that does not have them yet."""
+def follow(model: nn.Module) -> list[RemovableHandle]:
+    """Put the hooks on every module within a model that does not have them yet; what removes these again."""
+    handles = []
     for module in model.modules():
         if enter_hook not in module._forward_pre_hooks.values():
-            module.register_forward_pre_hook(enter_hook, prepend=True)
-            module.register_forward_hook(leave_hook, always_call=True)
+            handles.append(module.register_forward_pre_hook(enter_hook, prepend=True))
+            handles.append(module.register_forward_hook(leave_hook, always_call=True))
+    return handles
 
 
 def enter_hook(module: nn.Module, args: Any) -> None:
