@@ -20,16 +20,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any
 
-STOPPED = 130
-"""The exit code of `reqnn train` after Ctrl-C or SIGTERM."""
+STOPPED = 130  # the exit code of `reqnn train` after Ctrl-C or SIGTERM
 
-ENVIRONMENT = {
-    **{"OMP_NUM_THREADS": "1", "NUMBA_NUM_THREADS": "1"},
-    **{"MALLOC_MMAP_THRESHOLD_": str(2**33), "MALLOC_TRIM_THRESHOLD_": str(2**34)},
-}
+ENVIRONMENT = dict.fromkeys(("OMP_NUM_THREADS", "NUMBA_NUM_THREADS"), "1")
+ENVIRONMENT |= {"MALLOC_MMAP_THRESHOLD_": str(2**33), "MALLOC_TRIM_THRESHOLD_": str(2**34)}
 """One thread; and freed memory is kept for the next step instead of given back to the system (a fifth faster)."""
 
 
@@ -46,10 +42,6 @@ class Cell:
         """What the run has reached so far; empty before the end of its first epoch."""
         file = runs / self.name / "metrics.json"
         return json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
-
-    def finished(self, runs: Path) -> bool:
-        """Whether all epochs are done."""
-        return bool(self.metrics(runs).get("finished"))
 
     def command(self, runs: Path) -> list[str]:
         """The program and its arguments; the same command starts and resumes the run."""
@@ -70,6 +62,11 @@ def load_cells(file: Path) -> list[Cell]:
     return [Cell(**values) for values in json.loads(file.read_text(encoding="utf-8"))]
 
 
+def next_cell(cells: list[Cell], runs: Path, failed: list[str]) -> Cell | None:
+    """The first one that has neither failed nor done all its epochs."""
+    return next((cell for cell in cells if cell.name not in failed and not cell.metrics(runs).get("finished")), None)
+
+
 @contextmanager
 def only_one(runs: Path) -> Iterator[int]:
     """Refuse to start while another queue, or a run that it started, is at work in the same folder."""
@@ -84,12 +81,8 @@ def only_one(runs: Path) -> Iterator[int]:
 
 def train(command: list[str], lock: int) -> int:
     """Run a command on one thread; SIGTERM is passed on to it, so that it writes a checkpoint."""
-    process = subprocess.Popen(command, env={**os.environ, **ENVIRONMENT}, pass_fds=[lock])
-
-    def pass_on(number: int, frame: FrameType | None) -> None:
-        process.terminate()
-
-    signal.signal(signal.SIGTERM, pass_on)
+    process = subprocess.Popen(command, env=os.environ | ENVIRONMENT, pass_fds=[lock])
+    signal.signal(signal.SIGTERM, lambda number, frame: process.terminate())
     while True:
         try:
             return process.wait()
@@ -111,8 +104,7 @@ def main() -> int:
     failed: list[str] = []
     with only_one(chosen.runs) as lock:
         # The file is read again before each cell: the order may change while one trains.
-        while left := [cell for cell in load_cells(chosen.cells) if cell.name not in failed and not cell.finished(chosen.runs)]:
-            cell = left[0]
+        while cell := next_cell(load_cells(chosen.cells), chosen.runs, failed):
             print(f"{cell.name}: {cell.purpose}", flush=True)
             code = train(cell.command(chosen.runs), lock)
             if code == STOPPED:
@@ -121,7 +113,7 @@ def main() -> int:
                 failed.append(cell.name)
                 print(f"{cell.name} failed with exit code {code}", file=sys.stderr, flush=True)
     print(f"failed: {', '.join(failed)}" if failed else "all cells are finished")
-    return 1 if failed else 0
+    return bool(failed)
 
 
 if __name__ == "__main__":
