@@ -43,7 +43,7 @@ class Muon(torch.optim.Optimizer):
         super().__init__(groups, {"weight_decay": weight_decay})
 
     @torch.no_grad()
-    def step(self, closure: Callable[[], Any] | None = None) -> Any:  # type: ignore[override]
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One step; with a `closure` that computes the loss, the loss."""
         loss = None
         if closure is not None:

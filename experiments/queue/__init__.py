@@ -1,0 +1,1 @@
+"""Training runs that wait for one core, in order."""

@@ -1,0 +1,64 @@
+"""`python -m experiments.queue`: cells one after the other, stopped and continued."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+TINY = [
+    *("--model", "pointnet", "--data", "digits", "--points", "24", "--limit", "80", "--batch", "8", "--optimizer", "muon"),
+    *("--options", '{"width": 0.0625}', "--threads", "1", "--accelerator", "cpu", "--checkpoint-steps", "5"),
+]
+
+
+def cells(folder: Path, *epochs: int) -> list[str]:
+    listed = [
+        {"name": f"cell{index}", "purpose": "a test", "target": 50.0, "arguments": [*TINY, "--epochs", str(count)]}
+        for index, count in enumerate(epochs)
+    ]
+    (folder / "queue.json").write_text(json.dumps(listed))
+    return [sys.executable, "-m", "experiments.queue", "--runs", str(folder / "runs"), "--cells", str(folder / "queue.json")]
+
+
+def run(command: list[str]) -> subprocess.CompletedProcess:
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=240)
+
+
+@pytest.mark.slow
+def test_a_stopped_queue_continues_with_the_same_cell(tmp_path: Path) -> None:
+    command = cells(tmp_path, 40, 1)
+    queue = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    state = tmp_path / "runs" / "cell0" / "state.safetensors"
+    try:
+        patience = time.monotonic() + 240
+        while not state.exists() and queue.poll() is None and time.monotonic() < patience:
+            time.sleep(0.01)
+        assert "running there already" in run(command).stderr
+        os.kill(queue.pid, signal.SIGTERM)
+        assert queue.wait(120) == 130
+    finally:
+        queue.kill()
+    status = run([*command, "--status"]).stdout.splitlines()
+    assert [line.split()[0] for line in status] == ["begun", "waiting"]
+    done = run(command)
+    assert done.returncode == 0, done.stderr
+    assert "from step" in done.stdout
+    assert done.stdout.rstrip().endswith("all cells are finished")
+    assert run([*command, "--status"]).stdout.count("finished") == 2
+    assert run(command).stdout == "all cells are finished\n"
+
+
+@pytest.mark.slow
+def test_a_cell_that_fails_does_not_stop_the_others(tmp_path: Path) -> None:
+    command = cells(tmp_path, 0, 1)  # no epochs: an error
+    done = run(command)
+    assert done.returncode == 1
+    assert "cell0 failed" in done.stderr
+    assert done.stdout.rstrip().endswith("failed: cell0")
+    assert json.loads((tmp_path / "runs" / "cell1" / "metrics.json").read_text())["finished"]
