@@ -27,7 +27,7 @@ from torch import Tensor, nn
 import reqnn
 from experiments.styles import STYLES, calibrate, logits
 from reqnn.errors import ReqnnError
-from reqnn.paper.provenance import provenance
+from reqnn.provenance import provenance
 
 ORIGINAL = "original"
 Record = dict[str, Any]

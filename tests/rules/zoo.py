@@ -16,5 +16,5 @@ CHEAP = {"vector-neurons": {"frame_width": 8}, "full": {"products": 6}}
 def small(rules, name, **options):
     """A small network by these rules, always with the same weights."""
     torch.manual_seed(0)
-    chosen = get_rules(rules).with_options(**CHEAP[rules], **options)
+    chosen = get_rules(rules).with_options(**CHEAP.get(rules, {}), **options)
     return create_model(name, equivariant=True, num_classes=10, rules=chosen, width=1 / 8, **OPTIONS.get(name, {}))

@@ -85,17 +85,11 @@ class Pending:
         """Whether nothing is put off."""
         return self.scale is None and self.yk is None
 
-    @property
-    def constants(self) -> tuple[float, float, float]:
-        """As the loops want them."""
-        return float(self.slope), float(self.fade), float(self.tiny)
-
     def tensors(self, y: Tensor, z: Tensor | None) -> tuple[Tensor, ...]:
-        """y, z, y′, z′, scale and shift; what there is none of is empty."""
-        none = y.new_empty(0)
-        yk = y.new_empty(0, *y.shape[1:]) if self.yk is None else self.yk
-        scale, shift = (none if number is None else number for number in (self.scale, self.shift))
-        return y, _or_empty(y, z), yk, _or_empty(y, self.zk), scale, shift
+        """As the loops want it: y, z, y′, z′, scale, shift and the constants; what there is none of is empty."""
+        ends = (y, *(_or_empty(y, end) for end in (z, self.yk, self.zk)))
+        affine = (y.new_empty(0) if number is None else number for number in (self.scale, self.shift))
+        return *ends, *affine, y.new_tensor([self.slope, self.fade, self.tiny])
 
 
 def activated_reference(e: Tensor, k: Tensor | None, pending: Pending) -> Tensor:
@@ -113,51 +107,49 @@ def activated_reference(e: Tensor, k: Tensor | None, pending: Pending) -> Tensor
 class _Pull:
     """The way back through `activated`, a chunk of rows at a time, to y, z, y′, z′, scale and shift."""
 
-    def __init__(self, tensors: tuple[Tensor, ...], constants: tuple[float, ...], groups: Groups, pooled: bool = False) -> None:
-        self.tensors, self.groups, self.constants, self.pooled = tensors, groups, constants, pooled
-        self.edges, self.directions = _Ends(*tensors[:2], groups), _Ends(*tensors[2:4], groups)
-        self.sums = torch.zeros(2, len(tensors[4]), dtype=torch.float64)
+    def __init__(self, tensors: tuple[Tensor, ...], groups: Groups, pooled: bool = False) -> None:
+        self.tensors, self.groups, self.pooled = tensors, groups, pooled
+        y, z, yk, zk, scale = tensors[:5]
+        self.edges, self.directions = _Ends(y, z, groups), _Ends(yk, zk, groups)
+        self.sums = torch.zeros(2, len(scale), dtype=torch.float64)
 
     def take(self, gradient: Tensor, first: int, last: int, part: slice) -> None:
-        """Pass the gradient of a chunk on; that of all centres if it is pooled."""
-        groups, (*ends, scale, shift) = self.groups, self.tensors
-        of_e, of_k = self.edges.room(part), self.directions.room(part)
-        sums = scale.new_empty(last - first, 2, len(scale))
+        """Pass the gradient of a chunk on; if pooled, it is that of all centres."""
+        groups, of_e, of_k = self.groups, self.edges.room(part), self.directions.room(part)
+        sums = gradient.new_empty(last - first, *self.sums.shape)
         where = (groups.neighbour, groups.start, groups.weight, groups.size, first, last)
-        constants = (scale, shift, *self.constants, self.pooled)
-        run(vector_loops.pull, *ends, *where, *constants, gradient, of_e, of_k, sums)
+        run(vector_loops.pull, *self.tensors, *where, self.pooled, gradient, of_e, of_k, sums)
         self.edges.take(of_e, first, last)
         self.directions.take(of_k, first, last)
         self.sums += sums.double().sum(0)
 
-    def finish(self) -> tuple[Tensor, ...]:
-        """The gradients."""
-        of_scale, of_shift = self.sums.to(self.tensors[4].dtype)
-        return self.edges.of_y, self.edges.of_z, self.directions.of_y, self.directions.of_z, of_scale, of_shift
+    def finish(self) -> tuple[Tensor | None, ...]:
+        """The gradients of all tensors; the constants have none."""
+        of_scale, of_shift = self.sums.to(self.tensors[0].dtype)
+        return self.edges.of_y, self.edges.of_z, self.directions.of_y, self.directions.of_z, of_scale, of_shift, None
 
 
-def _activate(tensors: tuple[Tensor, ...], constants: tuple[float, ...], groups: Groups, first: int, last: int, out: Tensor) -> None:
+def _activate(tensors: tuple[Tensor, ...], groups: Groups, first: int, last: int, out: Tensor) -> None:
     """The rows of some centres."""
-    *ends, scale, shift = tensors
-    run(vector_loops.activate, *ends, groups.neighbour, groups.start, first, last, scale, shift, *constants, out)
+    run(vector_loops.activate, *tensors, groups.neighbour, groups.start, first, last, out)
 
 
 class _Activated(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, constants: tuple[float, ...], groups: Groups, *tensors: Tensor) -> Tensor:
+    def forward(ctx: Any, groups: Groups, *tensors: Tensor) -> Tensor:
         ctx.save_for_backward(*tensors)
-        ctx.constants, ctx.groups = constants, groups
+        ctx.groups = groups
         out = tensors[0].new_empty(groups.rows, *tensors[0].shape[1:])
-        _activate(tensors, constants, groups, 0, groups.centres, out)
+        _activate(tensors, groups, 0, groups.centres, out)
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Any) -> tuple:
-        pull, gradient = _Pull(ctx.saved_tensors, ctx.constants, ctx.groups), gradients[0].contiguous()
+        pull, gradient = _Pull(ctx.saved_tensors, ctx.groups), gradients[0].contiguous()
         for first, last, part in ctx.groups.chunks():
             pull.take(gradient[part], first, last, part)
-        return None, None, *pull.finish()
+        return None, *pull.finish()
 
 
 def activated(y: Tensor, z: Tensor | None, pending: Pending, groups: Groups) -> Tensor:
@@ -165,20 +157,20 @@ def activated(y: Tensor, z: Tensor | None, pending: Pending, groups: Groups) -> 
     if pending.empty or not loops_run_on(y):
         k = None if pending.yk is None else rows(pending.yk, pending.zk, groups)
         return activated_reference(rows(y, z, groups), k, pending)
-    out: Tensor = _Activated.apply(pending.constants, groups, *pending.tensors(y, z))
+    out: Tensor = _Activated.apply(groups, *pending.tensors(y, z))
     return out
 
 
 class _Linear(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, weight: Tensor, constants: tuple[float, ...], groups: Groups, *tensors: Tensor) -> Tensor:
+    def forward(ctx: Any, weight: Tensor, groups: Groups, *tensors: Tensor) -> Tensor:
         ctx.save_for_backward(weight, *tensors)
-        ctx.constants, ctx.groups = constants, groups
+        ctx.groups = groups
         y = tensors[0]
         buffer, out = y.new_empty(groups.widest(), *y.shape[1:]), y.new_empty(groups.rows, 3, weight.shape[0])
         for first, last, part in groups.chunks():
             h = buffer[: part.stop - part.start]
-            _activate(tensors, constants, groups, first, last, h)
+            _activate(tensors, groups, first, last, h)
             torch.mm(h.flatten(0, 1), weight.T, out=out[part].flatten(0, 1))
         return out
 
@@ -187,48 +179,48 @@ class _Linear(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Any) -> tuple:
         weight, *saved = ctx.saved_tensors
         tensors, groups, gradient = tuple(saved), ctx.groups, gradients[0].contiguous()
-        pull, of_weight = _Pull(tensors, ctx.constants, groups), torch.zeros_like(weight)
+        pull, of_weight = _Pull(tensors, groups), torch.zeros_like(weight)
         buffer = tensors[0].new_empty(2, groups.widest(), *tensors[0].shape[1:])
         for first, last, part in groups.chunks():
             h, of_h = buffer[:, : part.stop - part.start]
             given = gradient[part].flatten(0, 1)
-            _activate(tensors, ctx.constants, groups, first, last, h)
+            _activate(tensors, groups, first, last, h)
             of_weight.addmm_(given.T, h.flatten(0, 1))
             torch.mm(given, weight, out=of_h.flatten(0, 1))
             pull.take(of_h, first, last, part)
-        return of_weight, None, None, *pull.finish()
+        return of_weight, None, *pull.finish()
 
 
 def linear(y: Tensor, z: Tensor | None, weight: Tensor, pending: Pending, groups: Groups) -> Tensor:
     """W times every row behind what is put off, a chunk at a time. Shapes: weight (O, C) → (R, 3, O)"""
     if not loops_run_on(y):
         return activated(y, z, pending, groups) @ weight.T
-    out: Tensor = _Linear.apply(weight, pending.constants, groups, *pending.tensors(y, z))
+    out: Tensor = _Linear.apply(weight, groups, *pending.tensors(y, z))
     return out
 
 
 class _Mean(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, constants: tuple[float, ...], groups: Groups, *tensors: Tensor) -> Tensor:
+    def forward(ctx: Any, groups: Groups, *tensors: Tensor) -> Tensor:
         ctx.save_for_backward(*tensors)
-        ctx.constants, ctx.groups = constants, groups
+        ctx.groups = groups
         out = tensors[0].new_empty(groups.centres, *tensors[0].shape[1:])
         where = (groups.neighbour, groups.start, groups.weight, groups.size)
-        run(vector_loops.pool, *tensors[:4], *where, *tensors[4:], *constants, out)
+        run(vector_loops.pool, *tensors, *where, out)
         return out
 
     @staticmethod
     @once_differentiable
     def backward(ctx: Any, *gradients: Any) -> tuple:
-        pull, gradient = _Pull(ctx.saved_tensors, ctx.constants, ctx.groups, pooled=True), gradients[0].contiguous()
+        pull, gradient = _Pull(ctx.saved_tensors, ctx.groups, pooled=True), gradients[0].contiguous()
         for first, last, part in ctx.groups.chunks():
             pull.take(gradient, first, last, part)
-        return None, None, *pull.finish()
+        return None, *pull.finish()
 
 
 def mean(y: Tensor, z: Tensor | None, pending: Pending, groups: Groups) -> Tensor:
     """The mean over each group of its rows behind what is put off: (P, 3, C)."""
     if not loops_run_on(y):
         return activated(y, z, pending, groups)[groups.place].mean(1)
-    out: Tensor = _Mean.apply(pending.constants, groups, *pending.tensors(y, z))
+    out: Tensor = _Mean.apply(groups, *pending.tensors(y, z))
     return out

@@ -4,7 +4,7 @@ The feature of a row is the edge e = y[j] + z[i], its direction k = yk[j] + zk[i
 
     v = e·(scale·n + shift)·n/(n² + fade),    out = v − (1 − slope)·min{⟨v, k⟩, 0}/(‖k‖² + tiny)·k
 
-If scale is empty there is no batch-norm, v = e; if yk is empty there is no ReLU, out = v.
+with slope, fade and tiny in `constants`. Without batch-norm scale is empty and v = e, without ReLU yk is empty and out = v.
 """
 
 from __future__ import annotations
@@ -68,9 +68,10 @@ def measure_back(y, z, neighbour, start, weight, first, last, of_lengths, of_squ
 
 
 @compiled(fastmath={"contract"})
-def _factors(e, k, scale, shift, bent, slope, fade, tiny, grow, cut):  # type: ignore[no-untyped-def]
+def _factors(e, k, scale, shift, constants, bent, grow, cut):  # type: ignore[no-untyped-def]
     """out = grow·e − cut·k of one row."""
     channels, one, zero = e.shape[1], e.dtype.type(1), e.dtype.type(0)
+    slope, fade, tiny = constants[0], constants[1], constants[2]
     e0, e1, e2, k0, k1, k2 = e[0], e[1], e[2], k[0], k[1], k[2]
     if scale.shape[0] > 0:
         for c in range(channels):
@@ -89,7 +90,7 @@ def _factors(e, k, scale, shift, bent, slope, fade, tiny, grow, cut):  # type: i
 
 
 @compiled(parallel=True, fastmath={"contract"})
-def activate(y, z, yk, zk, neighbour, start, first, last, scale, shift, slope, fade, tiny, out):  # type: ignore[no-untyped-def]
+def activate(y, z, yk, zk, scale, shift, constants, neighbour, start, first, last, out):  # type: ignore[no-untyped-def]
     """The rows of some centres behind batch-norm and ReLU, (rows, 3, C)."""
     channels, bent = y.shape[2], yk.shape[0] > 0
     for i in prange(first, last):
@@ -98,7 +99,7 @@ def activate(y, z, yk, zk, neighbour, start, first, last, scale, shift, slope, f
         for r in range(start[i], start[i + 1]):
             e = _edge(y, z, neighbour[r], i, r, room)
             k = _edge(yk, zk, neighbour[r], i, r, other) if bent else e
-            _factors(e, k, scale, shift, bent, slope, fade, tiny, grow, cut)
+            _factors(e, k, scale, shift, constants, bent, grow, cut)
             for d in range(3):
                 row, along, to = e[d], k[d], out[r - start[first], d]
                 for c in range(channels):
@@ -106,7 +107,7 @@ def activate(y, z, yk, zk, neighbour, start, first, last, scale, shift, slope, f
 
 
 @compiled(parallel=True, fastmath={"contract"})
-def pool(y, z, yk, zk, neighbour, start, weight, size, scale, shift, slope, fade, tiny, out):  # type: ignore[no-untyped-def]
+def pool(y, z, yk, zk, scale, shift, constants, neighbour, start, weight, size, out):  # type: ignore[no-untyped-def]
     """The mean of what `activate` makes of the rows of each centre, (P, 3, C)."""
     channels, bent = y.shape[2], yk.shape[0] > 0
     share = y.dtype.type(1) / y.dtype.type(size)
@@ -117,7 +118,7 @@ def pool(y, z, yk, zk, neighbour, start, weight, size, scale, shift, slope, fade
         for r in range(start[i], start[i + 1]):
             e, w = _edge(y, z, neighbour[r], i, r, room), share * weight[r]
             k = _edge(yk, zk, neighbour[r], i, r, other) if bent else e
-            _factors(e, k, scale, shift, bent, slope, fade, tiny, grow, cut)
+            _factors(e, k, scale, shift, constants, bent, grow, cut)
             for d in range(3):
                 row, along, to = e[d], k[d], total[d]
                 for c in range(channels):
@@ -125,9 +126,9 @@ def pool(y, z, yk, zk, neighbour, start, weight, size, scale, shift, slope, fade
 
 
 @compiled(parallel=True, fastmath={"contract"})
-def pull(
-    y, z, yk, zk, neighbour, start, weight, size, first, last, scale, shift, slope, fade, tiny, pooled, gradient, of_e, of_k, sums
-):  # type: ignore[no-untyped-def]
+def pull(  # type: ignore[no-untyped-def]
+    y, z, yk, zk, scale, shift, constants, neighbour, start, weight, size, first, last, pooled, gradient, of_e, of_k, sums
+):
     """The way back for the rows of some centres: of_e and of_k (rows, 3, C), sums (last - first, 2, C) of scale and shift.
 
     gradient is that of `activate` on these rows, or if pooled that of `pool` on all centres. With the gradient g of a row,
@@ -140,7 +141,7 @@ def pull(
     """
     channels, normed, bent = y.shape[2], scale.shape[0] > 0, yk.shape[0] > 0
     one, zero, two = y.dtype.type(1), y.dtype.type(0), y.dtype.type(2)
-    share, steep = one / y.dtype.type(size), one - slope
+    share, steep, fade, tiny = one / y.dtype.type(size), one - constants[0], constants[1], constants[2]
     for i in prange(first, last):
         room, other, work = np.empty((3, channels), y.dtype), np.empty((3, channels), y.dtype), np.zeros((9, channels), y.dtype)
         length, factor, along, inverse, g_e = work[0], work[1], work[2], work[3], work[4]

@@ -1,8 +1,8 @@
 """Vector Neurons' layers on gathered features, put off until a pooling or a linear map asks for them.
 
-    e = y_j + z_i, then e·BN(‖e‖)/‖e‖, then the leaky ReLU along k = U·e = U·y_j + U·z_i
+    e = W·f = y_j + z_i, then e·BN(‖e‖)/‖e‖, then the leaky ReLU along k = U·e = (U·W)·f
 
-Edge and direction are linear in the input of the layer, so both are computed per point; what is left per edge is done in one
+Edge and direction are linear in the input f of the layer, so both are computed per point; what is left per edge is done in one
 loop by whoever comes next. The statistics of the batch-norm are measured at once.
 """
 
@@ -16,7 +16,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reqnn.tensor.gathered import Summed, Waiting, form_of
+from reqnn.tensor.gathered import Block, Gathered, Summed, Waiting, form_of
 from reqnn.kernels import vector_edges
 from reqnn.kernels.edges import weighted_sum
 from reqnn.kernels.groups import Groups
@@ -28,6 +28,26 @@ from reqnn.nn.grouped import Grouped, grouped
 
 
 @dataclass(frozen=True, eq=False)
+class Product(Gathered):
+    """W·f that still knows f and W: what multiplies it next may start from f.
+
+    Attributes:
+        before, weight: f and W (O, C).
+        own: the blocks that are their product; not those of a tensor that was made from this one.
+    """
+
+    before: Gathered
+    weight: Tensor
+    own: tuple[Block, ...]
+
+    @classmethod
+    def of(cls, before: Gathered, weight: Tensor) -> Product:
+        """The product, a row at a time."""
+        out = before.linear(weight)
+        return cls(out.blocks, out.axis, before.sources, before, weight, out.blocks)
+
+
+@dataclass(frozen=True, eq=False)
 class VectorGrouped(Summed):
     """Vectors on groups of neighbours.
 
@@ -35,6 +55,7 @@ class VectorGrouped(Summed):
         groups, place, origin, axis: as of `reqnn.nn.grouped.Grouped`.
         y, z: the edges y_j + z_i; rows of their own if z is None and the groups are stored.
         pending: batch-norm and ReLU that are put off.
+        product: what y and z were made of, if it is known.
     """
 
     groups: Groups
@@ -44,6 +65,7 @@ class VectorGrouped(Summed):
     y: Tensor
     z: Tensor | None
     pending: Pending = field(default_factory=Pending)
+    product: Product | None = None
     sources: tuple[Waiting, ...] = ()
 
     @property
@@ -98,7 +120,7 @@ class VectorGrouped(Summed):
         """W·value. Shapes: weight (O, C)"""
         if self.pending.empty:
             z = None if self.z is None else times(self.z, weight)
-            return replace(self, y=times(self.y, weight), z=z, sources=())
+            return replace(self, y=times(self.y, weight), z=z, product=None, sources=())
         return self._stored(vector_edges.linear(self.y, self.z, weight, self.pending, self.groups))
 
     def lengths(self) -> Tensor:
@@ -113,14 +135,22 @@ class VectorGrouped(Summed):
     def activated(self, direction: Tensor, slope: float, tiny: float) -> VectorGrouped:
         """Behind the leaky ReLU along U·e, with e as it was before the batch-norm. Shapes: U (C, C), or (1, C) for all channels
 
-        A constant m goes from one end to the other, U·(y_j − m) + U·(z_i + m): differences keep their digits far from the origin.
         """
-        y, z = self.y, self.z
-        if z is not None:
-            shift = y.detach().mean(0)
-            y, z = y - shift, z + shift
-        yk, zk = (None if end is None else times(end, direction).expand(-1, -1, self.width).contiguous() for end in (y, z))
+        yk, zk = self._directions(direction)
+        if len(direction) == 1:
+            yk, zk = (None if end is None else end.expand(-1, -1, self.width).contiguous() for end in (yk, zk))
         return replace(self, pending=replace(self.pending, yk=yk, zk=zk, slope=slope, tiny=tiny))
+
+    def _directions(self, direction: Tensor) -> tuple[Tensor, Tensor | None]:
+        """The ends of U·e. From f there are fewer roundings: short edges y_j + z_i, and their directions, are what cancels."""
+        if self.product is not None:
+            axis = self.product.group_axis()
+            assert axis is not None
+            return self.product.before.linear(direction @ self.product.weight).grouped_along(axis, self.groups)[:2]
+        if self.z is None:
+            return times(self.y, direction), None
+        shift = self.y.detach().mean(0)  # goes from one end to the other: differences keep their digits far from the origin
+        return times(self.y - shift, direction), times(self.z + shift, direction)
 
     def groups_along(self, axis: int) -> bool:
         """Whether an axis of the places runs over the neighbours of each centre, the centres in their order."""
@@ -155,5 +185,8 @@ def vector_groups(x: Any, axis: int) -> VectorGrouped | None:
     if form is not None and form.axis == axis and form.raw.shape[0] == 3 and x.dtype in (torch.float32, torch.float64):
         found = grouped(form)
         if found is not None and found.y is not None:
-            kept = VectorGrouped(found.groups, found.place, found.origin, found.axis, found.y, found.z, sources=found.sources)
+            product = form if isinstance(form, Product) and form.own is form.blocks else None
+            kept = VectorGrouped(
+                found.groups, found.place, found.origin, found.axis, found.y, found.z, product=product, sources=found.sources
+            )
     return kept if kept is not None and kept.axis == axis else None

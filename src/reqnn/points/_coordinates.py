@@ -81,5 +81,14 @@ def extremes(x: Tensor) -> tuple[float, float]:
 
 
 def values_readable(x: Tensor) -> bool:
-    """Whether code may branch on values: not while a graph is traced, exported or compiled, nor without data."""
-    return not (torch.compiler.is_compiling() or x.is_meta)
+    """Whether code may branch on values: not while a graph is traced, exported or compiled, nor on a GPU, which would stall."""
+    return not torch.compiler.is_compiling() and x.device.type == "cpu"
+
+
+def check_finite(x: Tensor, message: str) -> None:
+    """Raise `InputError` for NaN and infinity; on a GPU the check runs there, and fails later, without waiting for it."""
+    if values_readable(x):
+        if not all(map(math.isfinite, extremes(x))):
+            raise InputError(message)
+    elif x.device.type == "cuda" and not torch.compiler.is_compiling():
+        torch._assert_async(torch.isfinite(x).all(), message)

@@ -95,7 +95,7 @@ def _invariants(xyz: Tensor, about: Centered | None = None) -> Iterator[Tensor]:
     def along(direction: Tensor) -> Tensor:
         return (u @ direction)[..., 0] / radius
 
-    with torch.autocast(u.device.type, enabled=False):
+    with torch.autocast("cpu" if u.is_meta else u.device.type, enabled=False):
         yield length
         m2 = moment(2)
         yield along(m2)

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor
 
 from reqnn.errors import InputError
+from reqnn.points._coordinates import check_finite
 from reqnn.tensor import Context, from_real
 from reqnn.tensor.markers import ScalarTensor, companion
 from reqnn.tensor.nested import map_leaves
@@ -70,8 +71,7 @@ def check_points(x: Tensor, axis: int, channels: int, rank: int) -> None:
         raise InputError(f"{shown}; axis {axis} must hold the {channels} channels that the model was revised for")
     if x.numel() == 0:
         raise InputError(f"{shown}: it is empty; at least one cloud with at least one point is needed")
-    if not torch.compiler.is_compiling() and not bool(torch.isfinite(x).all()):
-        raise InputError(f"{shown} and holds NaN or infinite values; remove those points first")
+    check_finite(x, f"{shown} and holds NaN or infinite values; remove those points first")
 
 
 def _cloud(x: Tensor, axis: int) -> Tensor:

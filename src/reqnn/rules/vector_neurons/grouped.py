@@ -1,7 +1,7 @@
 """This set on gathered storage: linear maps and the mean over neighbours (`reqnn.nn.vector_grouped`).
 
-Batch-norm and ReLU choose it themselves. Each function has the arguments of its rule and returns NotImplemented where the rule has
-to run on an ordinary tensor.
+Batch-norm and ReLU choose it themselves. Each function has the arguments of its rule and returns NotImplemented where the rule
+has to run on an ordinary tensor.
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reqnn.tensor.gathered import Weighted, form_of, wrap
-from reqnn.nn.vector_grouped import VectorGrouped
+from reqnn.tensor.gathered import Gathered, Weighted, form_of, wrap
+from reqnn.nn.vector_grouped import Product, VectorGrouped
 from reqnn.rules.algebra.gathering import mean
 from reqnn.rules.options import choice
 from reqnn.rules.paper import grouped as of_paper
@@ -35,18 +35,16 @@ def _inherited(name: str) -> Any:
 
 
 def mapped(x: Any, weight: Any, bias: Tensor | None, channels: int) -> Any:
-    """W·f row by row behind a batch-norm and ReLU; before the gather it is the parent's."""
-    kept = form_of(x, VectorGrouped)
-    if kept is None:
-        return of_paper.mapped(x, weight, bias, channels)
-    if kept.axis != channels or x.rank == 2 or isinstance(weight, Q):
+    """W·f, before the gather or row by row behind a batch-norm and ReLU."""
+    kept = form_of(x, (Gathered, VectorGrouped))
+    if kept is None or kept.axis != channels or kept.raw.shape[0] != 3 or x.rank == 2 or isinstance(weight, Q):
         return NotImplemented
     refuse_elsewhere(x, channels)
     weight = x.context.fit(weight, 1, x.layout_on(channels)).flatten(1)
     if weight.shape[1] != kept.width or weight.dtype != x.dtype:
         return NotImplemented
     x.context.drop_bias(bias)
-    return wrap(kept.linear(weight), x, channels)
+    return wrap(Product.of(kept, weight) if isinstance(kept, Gathered) else kept.linear(weight), x, channels)
 
 
 @_inherited("linear")
@@ -124,4 +122,4 @@ def max_pool2d(x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, *
 
 
 def _pair(value: Any) -> tuple[Any, Any]:
-    return tuple(value) if isinstance(value, (tuple, list)) else (value, value)  # type: ignore[return-value]
+    return tuple(value) if isinstance(value, (tuple, list)) else (value, value)

@@ -1,0 +1,130 @@
+"""Loops on groups of neighbours against their plain-torch twins: values and gradients in float64."""
+
+import pytest
+import torch
+
+from reqnn.kernels import edges, full_edges, run
+from reqnn.kernels.full_edges import Activation
+from reqnn.kernels.groups import Groups
+from reqnn.kernels.power import Power
+
+M, P, K, C, O = 11, 7, 5, 6, 9
+
+
+def numbers(*shape, seed=0):
+    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64)
+
+
+def groups(padded: bool) -> Groups:
+    """Groups of different sizes, or of one size."""
+    counts = torch.tensor([5, 1, 3, 5, 2, 4, 5]) if padded else torch.full((P,), K)
+    index = torch.stack([torch.randperm(M, generator=torch.Generator().manual_seed(i))[:K] for i in range(P)])
+    real = torch.arange(K) < counts[:, None]
+    index = torch.where(real, index, index[:, :1])
+    start = torch.cat([torch.zeros(1, dtype=torch.int64), counts.cumsum(0)])
+    weight = torch.ones(int(start[-1]), dtype=torch.float64)
+    weight[start[:-1]] = (1 + K - counts).double()
+    return Groups(index, index[real].int(), start, weight)
+
+
+def inputs(kind: str) -> tuple[list[torch.Tensor | None], Groups]:
+    """y and z of gathered edges, or rows that are stored and no z."""
+    found = groups(padded=kind != "uniform")
+    if kind == "stored":
+        return [numbers(found.rows, 3, C), None], found.stored
+    return [numbers(M, 3, C), numbers(P, 3, C, seed=1)], found
+
+
+KINDS = ("uniform", "padded", "stored")
+POWER = Power(torch.rand(C, generator=torch.Generator().manual_seed(2), dtype=torch.float64) + 0.5, 1e-5)
+
+
+def compare(function, tensors):
+    """Values and gradients with loops and without."""
+    results = []
+    for on in (True, False):
+        leaves = [None if x is None else x.clone().requires_grad_() for x in tensors]
+        with run.switched(on):
+            out = function(*leaves)
+            out = out if isinstance(out, tuple) else (out,)
+            real = [x for x in out if x.is_floating_point()]
+            total = sum((x.double() * numbers(*x.shape, seed=9)).sum() + x.double().square().sum() for x in real)
+            wanted = [x for x in leaves if x is not None]
+            results.append((out, torch.autograd.grad(total, wanted)))
+    for ours, theirs in zip(*results, strict=True):
+        for a, b in zip(ours, theirs, strict=True):
+            torch.testing.assert_close(a, b, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("c", [0.0, 1.0])
+@pytest.mark.parametrize("measured", [True, False])
+def test_linear(kind, c, measured):
+    (y, z), found = inputs(kind)
+    mean = (edges.rows(y, z, found).square().sum(1) * found.weight[:, None]).sum(0) / found.count
+    power = Power(mean, 1e-5, found.count) if measured else POWER
+    compare(lambda y, z, w: edges.linear(y, z, w, power, c, found), [y, z, numbers(O, C)])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_longest_linear(kind):
+    (y, z), found = inputs(kind)
+    compare(lambda y, z, w: edges.longest_linear(y, z, w, POWER, 1.0, found), [y, z, numbers(O, C)])
+
+
+@pytest.mark.parametrize("kind", ["uniform", "padded"])
+@pytest.mark.parametrize("channels", [3, 40, 70])
+def test_longest(kind, channels):
+    found = groups(kind == "padded")
+    tensors = [numbers(M, 3, channels), numbers(P, 3, channels, seed=1)]
+    compare(lambda y, z: edges.longest(y, z, found, True), tensors)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_total_power(kind):
+    (y, z), found = inputs(kind)
+    expected = (edges.rows(y, z, found).square().sum(1) * found.weight[:, None]).sum(0)
+    torch.testing.assert_close(edges.total_power(y, z, found), expected)
+
+
+def test_outer_sum():
+    (y, z), found = inputs("uniform")
+    compare(lambda y, z, w: edges.outer_sum(y, z, w, POWER, 1.0, found), [y, z, numbers(P, K, 4)])
+
+
+def test_weighted_sum():
+    index = groups(False).index
+    compare(lambda y, w: edges.weighted_sum(y, index, w), [numbers(M, 3, C), numbers(P, K, seed=3)])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("kinds", [2, 3])
+def test_invariants(kind, kinds):
+    (y, z), found = inputs(kind)
+    count = C // kinds
+    compare(lambda y, z: full_edges.invariants(y, z, count, found), [y, z])
+
+
+@pytest.mark.parametrize("kind", ["uniform", "padded"])
+@pytest.mark.parametrize("centre", [True, False])
+def test_add_ends(kind, centre):
+    found = groups(kind == "padded")
+    b = numbers(P, C, seed=4) if centre else None
+    compare(lambda s, a, b: full_edges.add_ends(s, a, b, found), [numbers(found.rows, C), numbers(M, C, seed=3), b])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_moments(kind):
+    found = inputs(kind)[1]
+    compare(lambda s: full_edges.moments(s, found), [numbers(found.rows, C)])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize(
+    "activation", [Activation(), Activation(1e-3), Activation(0.0, True, 0.2), Activation(1e-3, True, 0.0)], ids=str
+)
+def test_activated_and_pooled(kind, activation):
+    (y, z), found = inputs(kind)
+    tensors = [numbers(found.rows, C, seed=5), y, z, numbers(C, seed=6), numbers(C, seed=7)]
+    compare(lambda s, y, z, a, b: full_edges.activated(s, y, z, a, b, activation, found), tensors)
+    compare(lambda s, y, z, a, b: full_edges.pooled(s, y, z, a, b, activation, found), tensors)

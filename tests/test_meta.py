@@ -1,0 +1,36 @@
+"""Every network on the `meta` device, which has shapes and no values: nothing is read by Python, no tensor is elsewhere.
+
+What runs here needs no transfer on a GPU either.
+"""
+
+import pytest
+import torch
+from experiments.styles import RULES, SMALL_POINTS, STYLES, logits
+
+import reqnn
+from rules.zoo import CLASSIFIERS, small
+
+
+def run_on_meta(net, points):
+    net, points = net.to("meta"), points.to("meta")
+    for training in (True, False):
+        out = logits(net.train(training)(points))
+        assert out.device.type == "meta"
+        assert out.shape[0] == len(points)
+        if training:
+            out.sum().backward()
+            assert all(p.grad.device.type == "meta" for p in net.parameters() if p.grad is not None)
+
+
+@pytest.mark.parametrize("rules", RULES)
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_zoo(name, rules):
+    run_on_meta(small(rules, name), torch.randn(3, 64, 3))
+
+
+@pytest.mark.parametrize("rules", RULES)
+@pytest.mark.parametrize("name", STYLES)
+def test_styles(name, rules):
+    style = STYLES[name]
+    points = style.points(3, SMALL_POINTS)
+    run_on_meta(reqnn.revise(style.build(small=True), points, rules=rules, **style.revise[rules]), points)
