@@ -4,9 +4,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from reqnn.tensor import Context
 from reqnn.rules import get_rules
-from reqnn.tensor import QuaternionTensor
+from reqnn.tensor import Context, QuaternionTensor
 
 B, N, C, K = 2, 8, 5, 4
 IDX = torch.randint(0, N, (B, N, K), generator=torch.Generator().manual_seed(0))

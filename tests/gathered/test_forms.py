@@ -1,16 +1,17 @@
-"""Gathered storage against ordinary tensors: the same functions of the same network in both, values and gradients in float64."""
+"""Gathered storage against ordinary tensors: the same functions in both, values and gradients in float64."""
+
+from itertools import pairwise
 
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-from reqnn.tensor import Context
-from reqnn.tensor.gathered import Gathered, Repeated, Weighted
 from reqnn.nn import QuaternionBatchNorm
 from reqnn.nn.grouped import Grouped
 from reqnn.rules import get_rules
-from reqnn.tensor import QuaternionTensor
+from reqnn.tensor import Context, QuaternionTensor
+from reqnn.tensor.gathered import Gathered, Repeated, Weighted
 
 B, N, C, K = 2, 9, 5, 4
 
@@ -143,8 +144,7 @@ def layers(count, seed=0):
     """1×1 convolutions with batch-norms, the same each time it is called."""
     torch.manual_seed(seed)
     widths = [2 * C, 8, 6, 7][: count + 1]
-    pairs = zip(widths[:-1], widths[1:], strict=True)
-    return [(nn.Conv2d(a, b, 1, bias=False).double(), QuaternionBatchNorm(b).double()) for a, b in pairs]
+    return [(nn.Conv2d(a, b, 1, bias=False).double(), QuaternionBatchNorm(b).double()) for a, b in pairwise(widths)]
 
 
 def shared_mlp(count, training=True, gather=flat, activation=F.relu, pool=lambda x: x.max(-1)[0]):
@@ -196,7 +196,7 @@ def test_no_edge_is_stored():
         context = Context(get_rules("paper"))
         x = QuaternionTensor(values(B, N, C), context=context)
         for count in (1, 2, 3):
-            shared_mlp(count)(x).components  # noqa: B018
+            shared_mlp(count)(x).components
         context.finish()
 
 

@@ -8,7 +8,7 @@ from reqnn.kernels.full_edges import Activation
 from reqnn.kernels.groups import Groups
 from reqnn.kernels.power import Power
 
-M, P, K, C, O = 11, 7, 5, 6, 9
+M, P, K, C, OUT = 11, 7, 5, 6, 9
 
 
 def numbers(*shape, seed=0):
@@ -63,13 +63,13 @@ def test_linear(kind, c, measured):
     (y, z), found = inputs(kind)
     mean = (edges.rows(y, z, found).square().sum(1) * found.weight[:, None]).sum(0) / found.count
     power = Power(mean, 1e-5, found.count) if measured else POWER
-    compare(lambda y, z, w: edges.linear(y, z, w, power, c, found), [y, z, numbers(O, C)])
+    compare(lambda y, z, w: edges.linear(y, z, w, power, c, found), [y, z, numbers(OUT, C)])
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_longest_linear(kind):
     (y, z), found = inputs(kind)
-    compare(lambda y, z, w: edges.longest_linear(y, z, w, POWER, 1.0, found), [y, z, numbers(O, C)])
+    compare(lambda y, z, w: edges.longest_linear(y, z, w, POWER, 1.0, found), [y, z, numbers(OUT, C)])
 
 
 @pytest.mark.parametrize("kind", ["uniform", "padded"])

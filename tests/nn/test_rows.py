@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from equivariance import draw, generator
 from reqnn.kernels import rows
-from reqnn.nn.batch_norm import QuaternionBatchNorm, normalize_quaternions
 from reqnn.kernels.power import Power
+from reqnn.nn.batch_norm import QuaternionBatchNorm, normalize_quaternions
 from reqnn.rules.paper.relu import quaternion_relu
 from reqnn.tensor import QuaternionTensor
 

@@ -14,7 +14,6 @@ from torch.nn.parallel import DistributedDataParallel
 import reqnn
 from reqnn.auditing import audit
 from reqnn.models import list_models
-from reqnn.nn.batch_norm import QuaternionBatchNorm
 from reqnn.rules import get_rules
 from reqnn.train.calibration import recalibrate
 from reqnn.train.sync import synchronise

@@ -1,6 +1,6 @@
 """The compiled loops behind `reqnn.kernels.edges`.
 
-A row is an edge from a centre i to one of its neighbours j: its feature e = y[j] + z[i] is not stored. Where z is empty the rows
+A row is an edge from a centre i to one of its neighbours j: its feature e = y[j] + z[i] is not stored. If z is empty the rows
 are stored, and row r is y[r]. The rows of a centre follow one another, from start[i] to start[i + 1]; weight (R,) is how many
 places the row stands for (a ball that is not full repeats its nearest point). s (C,) is the scale of the batch-norm, bound the
 constant c of the ReLU rule. Some loops work on the centres from `first` to `last` only, and on their rows.
@@ -133,7 +133,7 @@ def spread(y, z, neighbour, start, weight, extra, of_y, of_z):  # type: ignore[n
 
 @compiled(parallel=True, fastmath={"contract"})
 def longest_rows(x, start, weight, first, winner, out, sums):  # type: ignore[no-untyped-def]
-    """The longest row of each centre in each channel: its number (centres, C), itself (centres, 3, C); Σ weight·‖x‖² (centres, C).
+    """The longest row of each centre and channel: its number (centres, C), itself (centres, 3, C), Σ weight·‖x‖² (centres, C).
 
     x holds the rows of these centres only; winner counts from the centre's first row. The first of equally long ones wins.
     """

@@ -104,9 +104,9 @@ def activate(s, y, z, neighbour, start, first, last, scale, shift, unit, gated, 
 
 
 @compiled(parallel=True, fastmath={"contract"})
-def activate_back(
+def activate_back(  # type: ignore[no-untyped-def]
     s, y, z, neighbour, start, first, last, scale, shift, unit, gated, slope, of_real, of_imaginary, of_s, of_e, sums
-):  # type: ignore[no-untyped-def]
+):
     """The way back through `activate`, for given gradients of these rows: of_s (rows, C), of_e (rows, 3, C).
 
     sums (last - first, 2, C): Σ ∂u and Σ ∂u·s of each centre. With the gradient g, γ′ = ½(1 + u²)^(−3/2) and the size f:
@@ -183,10 +183,14 @@ def pool(s, y, z, neighbour, start, weight, size, scale, shift, unit, gated, lar
 
 
 @compiled(parallel=True, fastmath={"contract"})
-def pool_back(
-    s, y, z, neighbour, start, weight, size, first, last, scale, shift, unit, gated, winner, of_largest, of_imaginary, of_s, of_e, sums
-):  # type: ignore[no-untyped-def]
-    """The way back through `pool` for the rows of some centres, as in `activate_back`; gradients are those of all centres."""
+def pool_back(  # type: ignore[no-untyped-def]
+    s, y, z, neighbour, start, weight, size, first, last, scale, shift, unit, gated, winner, of_largest, of_imaginary, *outputs
+):
+    """The way back through `pool` for the rows of some centres: of_s, of_e and sums as in `activate_back`.
+
+    Gradients are those of all centres.
+    """
+    of_s, of_e, sums = outputs
     channels = s.shape[1]
     one, half, zero, width = s.dtype.type(1), s.dtype.type(0.5), s.dtype.type(0), s.dtype.type(s.shape[1])
     share = one / s.dtype.type(size)

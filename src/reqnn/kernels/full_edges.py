@@ -1,4 +1,4 @@
-"""Layers of full quaternions on groups of neighbours: imaginary parts e = y_j + z_i that are never stored, real parts s that are.
+"""Layers of full quaternions on groups of neighbours: imaginary parts e = y_j + z_i are never stored, real parts s are.
 
     invariants  ‖p‖, ⟨p, q⟩, ⟨p × q, r⟩ of every edge p_j + p′_i
     add_ends    s + a_j + b_i

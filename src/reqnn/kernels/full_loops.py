@@ -1,7 +1,7 @@
 """Compiled loops in which the two parts of a full quaternion meet: invariants, of rows and of edges, and the gate.
 
-Importing this needs numba. Callers are `reqnn.kernels.full_rows` and `reqnn.nn.full_edges`; shapes are theirs. Edges and rows stand
-in one file because numba's cache notices a change of the file of a kernel, not of those it calls.
+Callers are `reqnn.kernels.full_rows` and `reqnn.kernels.full_edge_loops`; shapes are theirs. When a loop here is changed, clear
+numba's cache: it does not notice a change of a file that a kernel calls into.
 """
 
 from __future__ import annotations

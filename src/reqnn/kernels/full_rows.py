@@ -1,7 +1,7 @@
 """Full quaternions a place a row: invariants of imaginary parts, and the gate, in one pass over memory each.
 
-Rows are places, as in `reqnn.kernels.rows`: maps (*, 3, kinds·count), real parts (*, C), imaginary ones (*, 3, C). Derivatives are
-by hand; each function has a plain-torch twin, its oracle and the path where a gradient of a gradient is wanted.
+Rows are places, as in `reqnn.kernels.rows`: maps (*, 3, kinds·count), real parts (*, C), imaginary ones (*, 3, C).
+Derivatives are by hand; each function has a plain-torch twin, its oracle and the path where a gradient of a gradient is wanted.
 """
 
 from __future__ import annotations

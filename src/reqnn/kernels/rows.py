@@ -23,6 +23,7 @@ from reqnn.kernels import row_loops
 from reqnn.kernels.power import Power
 from reqnn.kernels.run import loops_run_on, run
 
+
 def safe_sqrt(square: Tensor) -> Tensor:
     """√x with gradient 0, not infinity, at x = 0."""
     positive = square > 0

@@ -14,8 +14,8 @@ from reqnn.kernels.rows import to_rows, total_power
 from reqnn.nn.deferred import defers, scaled
 from reqnn.nn.exchange import exchange_class
 from reqnn.nn.grouped import grouped_features
-from reqnn.tensor.gathered import wrap
 from reqnn.tensor import QuaternionTensor
+from reqnn.tensor.gathered import wrap
 
 
 def normalize_quaternions(

@@ -1,7 +1,7 @@
 """Full quaternions on gathered features: real parts row by row, imaginary parts as edges, batch-norm and activation put off.
 
-    s′ = W·s + b + U·(‖p‖, ⟨p, q⟩, ⟨p × q, r⟩) per edge, from W·s, p, q, r and V·v per point
-    u = scale·s + shift, then φ(u) and γ(u)·e/size, computed by the pooling or the next layer in one loop
+s′ = W·s + b + U·(‖p‖, ⟨p, q⟩, ⟨p × q, r⟩) per edge, from W·s, p, q, r and V·v per point
+u = scale·s + shift, then φ(u) and γ(u)·e/size, computed by the pooling or the next layer in one loop
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from reqnn.tensor.gathered import Gathered, Summed, Waiting, constant_along, same_index
 from reqnn.kernels import full_edges
 from reqnn.kernels.edges import rows as edge_rows
 from reqnn.kernels.full_edges import Activation
@@ -23,6 +22,7 @@ from reqnn.kernels.groups import Groups
 from reqnn.kernels.products import times
 from reqnn.kernels.rows import from_rows
 from reqnn.kernels.run import loops_run_on
+from reqnn.tensor.gathered import Gathered, Summed, Waiting, constant_along, same_index
 from reqnn.tensor.quaternion_tensor import GradMode
 
 Phi = Callable[[Tensor], Tensor]

@@ -17,14 +17,14 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reqnn.tensor import Context
-from reqnn.tensor.gathered import Gathered, Summed, Waiting, form_of
 from reqnn.kernels import edges, rows
 from reqnn.kernels.groups import Groups
 from reqnn.kernels.power import Power
 from reqnn.kernels.rows import from_rows
 from reqnn.nn.deferred import scaled
 from reqnn.nn.full_grouped import runs_along
+from reqnn.tensor import Context
+from reqnn.tensor.gathered import Gathered, Summed, Waiting, form_of
 from reqnn.tensor.quaternion_tensor import GradMode, QuaternionTensor
 
 

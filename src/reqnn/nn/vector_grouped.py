@@ -16,7 +16,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reqnn.tensor.gathered import Block, Gathered, Summed, Waiting, form_of
 from reqnn.kernels import vector_edges
 from reqnn.kernels.edges import weighted_sum
 from reqnn.kernels.groups import Groups
@@ -25,6 +24,7 @@ from reqnn.kernels.rows import from_rows
 from reqnn.kernels.vector_edges import Pending
 from reqnn.nn.full_grouped import runs_along
 from reqnn.nn.grouped import Grouped, grouped
+from reqnn.tensor.gathered import Block, Gathered, Summed, Waiting, form_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -133,12 +133,11 @@ class VectorGrouped(Summed):
         return replace(self, pending=Pending(scale.to(dtype), shift.to(dtype), fade))
 
     def activated(self, direction: Tensor, slope: float, tiny: float) -> VectorGrouped:
-        """Behind the leaky ReLU along U·e, with e as it was before the batch-norm. Shapes: U (C, C), or (1, C) for all channels
-
-        """
+        """Behind the leaky ReLU along U·e, e as it was before the batch-norm. Shapes: U (C, C), or (1, C) for all channels"""
         yk, zk = self._directions(direction)
         if len(direction) == 1:
-            yk, zk = (None if end is None else end.expand(-1, -1, self.width).contiguous() for end in (yk, zk))
+            yk = yk.expand(-1, -1, self.width).contiguous()
+            zk = None if zk is None else zk.expand(-1, -1, self.width).contiguous()
         return replace(self, pending=replace(self.pending, yk=yk, zk=zk, slope=slope, tiny=tiny))
 
     def _directions(self, direction: Tensor) -> tuple[Tensor, Tensor | None]:

@@ -40,9 +40,10 @@ _WHY |= dict.fromkeys(("log_softmax", "cross_entropy", "nll_loss", "softmin", "g
 _WHY |= dict.fromkeys(("tanh", "hardsigmoid", "hardtanh"), _WHY["sigmoid"])
 
 
-_VIEWS = frozenset(
-    "view reshape permute transpose unsqueeze squeeze expand flatten unflatten contiguous __getitem__ narrow select movedim".split()
-)
+_VIEWS = (
+    "view", "reshape", "permute", "transpose", "unsqueeze", "squeeze", "expand", "flatten", "unflatten", "contiguous",
+    "__getitem__", "narrow", "select", "movedim",
+)  # fmt: skip
 """Structural rules whose results may share memory with their operand."""
 
 _RESHAPING = ("unsqueeze", "squeeze", "transpose", "t")  # in-place forms that change the shape, not the numbers

@@ -2,8 +2,8 @@
 
     value[place, part, channel] = Σ_t factor_t · rows_t[index_t[place], part, channel]
 
-The edge features [f_j − f_i, f_i] of a graph network are two rows per edge of a small tensor, f_j by the neighbour's index and f_i
-repeated for all neighbours of i. Stored like this, a linear map acts on the rows: a product per point, not per edge. Every
+The edge features [f_j − f_i, f_i] of a graph network are rows of a small tensor, f_j by the neighbour's index and f_i repeated
+for all neighbours of i. Stored like this, a linear map acts on the rows: a product per point, not per edge. Every
 structural operation (view, permute, expand, a slice of places, another gather) is the same torch operation on the index, so
 torch does the bookkeeping. What has no such form asks for `components`, and the value becomes an ordinary tensor.
 """
@@ -383,7 +383,10 @@ def rows_of(components: Tensor, axis: int, memo: dict[Any, tuple[Tensor, Tensor]
     version = None if components.is_inference() else components._version
     key = (components.data_ptr(), str(sizes), moved.shape[-2:], components.requires_grad, version, components.device)
     if components.device.type == "meta" or key not in memo:
-        memo[key] = (moved.reshape(-1, *moved.shape[-2:]).contiguous(), components)  # with its source, so that the address stays
+        memo[key] = (
+            moved.reshape(-1, *moved.shape[-2:]).contiguous(),
+            components,
+        )  # held: its address stays
     return memo[key][0]
 
 
@@ -414,7 +417,7 @@ def once(x: QuaternionTensor) -> Tensor:
 def form_of(x: Any, kind: Any = Gathered) -> Any:
     """The storage of a tensor if it is of that kind and was put off in the mode that gradients are in now, else None."""
     kept = x.still_deferred if isinstance(x, QuaternionTensor) else None
-    return kept if isinstance(kept, kind) and x.mode == GradMode() else None
+    return kept if isinstance(kept, kind) and x.grad_mode == GradMode() else None
 
 
 def wrap(form: Any, like: QuaternionTensor, axis: int, layout: str = "") -> QuaternionTensor:

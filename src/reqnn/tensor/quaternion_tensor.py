@@ -62,7 +62,7 @@ class QuaternionTensor(torch.Tensor):
         deferred: what is still to be done to get its components, where a layer has left that to the next one.
         unscaled: the components before a batch-norm gave each element another length, where it was the last operation.
         waiting: tensors whose deferred components are computed from the ones here.
-        mode: whether gradients were recorded when components were deferred; they are computed in the same mode.
+        grad_mode: whether gradients were recorded when components were deferred; they are computed in the same mode.
         view_of: makes this view anew from the ordinary tensor that it is a view of, if both are deferred.
     """
 
@@ -74,7 +74,7 @@ class QuaternionTensor(torch.Tensor):
     unscaled: Tensor | None
     waiting: weakref.WeakValueDictionary[int, QuaternionTensor]
     view_of: Callable[[], QuaternionTensor] | None
-    mode: GradMode
+    grad_mode: GradMode
     axis: int | None
     vectors: str
     context: Context
@@ -106,7 +106,7 @@ class QuaternionTensor(torch.Tensor):
         self.waiting = weakref.WeakValueDictionary()
         self.context = default_context() if context is None else context
         self.source, self.channel_axis, self._stale, self.view_of = None, None, None, None
-        self.mode = GradMode()
+        self.grad_mode = GradMode()
         self._aliases = weakref.WeakValueDictionary({id(self): self})
         return self
 
@@ -130,7 +130,7 @@ class QuaternionTensor(torch.Tensor):
         """Take the values of deferred components now, from the numbers as they are."""
         if self._components is None:
             assert self.deferred is not None
-            with self.mode():  # a view shares the memory of what it is a view of
+            with self.grad_mode():  # a view shares the memory of what it is a view of
                 self._components = self.deferred.components() if self.view_of is None else self.view_of().components
 
     @property
@@ -152,7 +152,7 @@ class QuaternionTensor(torch.Tensor):
 
     def wait_for(self, deferred: Deferred) -> QuaternionTensor:
         """Compute the components only when they are asked for."""
-        self._components, self.deferred, self.mode = None, deferred, GradMode()
+        self._components, self.deferred, self.grad_mode = None, deferred, GradMode()
         for source in deferred.sources:
             source[id(self)] = self
         return self
@@ -276,7 +276,7 @@ class QuaternionTensor(torch.Tensor):
             return self
         for alias in views:
             alias._stale = user_frame()
-        self._components, self.deferred, self.mode = other._components, other.deferred, other.mode
+        self._components, self.deferred, self.grad_mode = other._components, other.deferred, other.grad_mode
         self.axis, self.vectors = other.axis, other.vectors
         self.view_of = None
         if self.deferred is not None:

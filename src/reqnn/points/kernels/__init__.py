@@ -19,7 +19,6 @@ from reqnn.kernels.threads import threads_of_torch
 from reqnn.points._coordinates import extremes
 from reqnn.points.ties import Centered
 
-
 MARGIN = 8  # candidates of a neighbour search beyond the k-th
 TREE_DIMENSION = 3  # up to which the search goes by a k-d tree
 BLOCK = 1 << 20  # entries of a block of squared distances: 4 MB, the share of a core in the last cache

@@ -1,6 +1,7 @@
 """What a tensor of quaternions can do whatever the layers are: shapes, indices, sums, products, norms."""
 
 from reqnn.rules.algebra import arithmetic, conversion, indexing, joining, products, reduction, shape  # isort: split
+
 from reqnn.rules.algebra import gathering
 from reqnn.rules.algebra.base import algebra
 

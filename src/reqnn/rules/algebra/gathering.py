@@ -1,6 +1,6 @@
 """What the number system does on gathered storage: gathers make it, structure and sums keep it (`reqnn.tensor.gathered`).
 
-Each function takes the arguments of the rule of its name and returns NotImplemented where it has no gathered form; the rule then
+Each function takes the arguments of the rule of its name and returns NotImplemented if it has no gathered form; the rule then
 runs on ordinary tensors.
 """
 
@@ -15,13 +15,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reqnn.tensor import layout as lay
-from reqnn.tensor.markers import RemovedBias
-from reqnn.tensor.gathered import Gathered, OnPlaces, Repeated, Summed, Term, Weighted, as_term, form_of, once, rows_of, wrap
 from reqnn.kernels.rows import from_rows
 from reqnn.rules.algebra.base import algebra, per_entry, sizes
 from reqnn.rules.algebra.indexing import _translate
 from reqnn.tensor import QuaternionTensor as Q
+from reqnn.tensor import layout as lay
+from reqnn.tensor.gathered import Gathered, OnPlaces, Repeated, Summed, Term, Weighted, as_term, form_of, once, rows_of, wrap
+from reqnn.tensor.markers import RemovedBias
 
 # -- gathers ---------------------------------------------------------------------------------------------------------
 
@@ -33,11 +33,10 @@ def _gather(x: Q, numbers: Tensor, channels: int, axis: int) -> Any:
         numbers: int64, the place of each row among the places of `once(x)` (its shape without `channels`).
     """
     components = once(x)
-    rows = components[0].numel() // components.shape[channels + 1] if components.numel() else 0
-    if numbers.numel() <= rows or not rows or x.axis not in (None, channels):
+    count = components[0].numel() // components.shape[channels + 1] if components.numel() else 0
+    if numbers.numel() <= count or not count or x.axis not in (None, channels):
         return NotImplemented
-    rows = rows_of(components, channels, x.context.memo)
-    form = Gathered(((Term(rows, numbers),),), axis, (x.waiting,))
+    form = Gathered(((Term(rows_of(components, channels, x.context.memo), numbers),),), axis, (x.waiting,))
     return wrap(form, x, axis, x.layout_on(channels))
 
 
@@ -142,14 +141,14 @@ def index_select(x: Q, dim: int, index: Tensor) -> Any:
 
 
 @algebra.gathered("gather", "take_along_dim")
-def gather(x: Q, dim: int, index: Any, **named: Any) -> Any:
+def gather(x: Q, dim: Any, index: Any = None, **named: Any) -> Any:
     """An index that is repeated along the channels, by ``expand`` or as an axis of size 1, gathers rows."""
     if isinstance(dim, Tensor):  # take_along_dim(x, indices, dim)
         dim, index = index, dim
-    if isinstance(x.still_deferred, Gathered) or named or dim is None or index.dim() != x.rank or x.rank < 2:
+    if isinstance(x.still_deferred, Gathered) or named or not isinstance(dim, int) or index.dim() != x.rank or x.rank < 2:
         return NotImplemented
     (at,) = x.dims(dim)
-    axes = [d for d in range(x.rank) if d != at and index.stride(d) == 0 or index.shape[d] == 1 and d != at]
+    axes = [d for d in range(x.rank) if (d != at and index.stride(d) == 0) or (index.shape[d] == 1 and d != at)]
     width = [d for d in axes if index.shape[d] in (1, x.user_shape[d]) and x.axis in (None, d) and x.user_shape[d] > 1]
     if len(width) != 1:
         return NotImplemented
@@ -213,6 +212,8 @@ def permute(x: Q, *dims: Any, **named: Any) -> Any:
 @algebra.gathered("transpose")
 def transpose(x: Q, dim0: int, dim1: int) -> Any:
     """Swap two axes."""
+    if form_of(x, OnPlaces) is None:
+        return NotImplemented
     order = list(range(x.rank))
     a, b = x.dims((dim0, dim1))
     order[a], order[b] = b, a
@@ -222,6 +223,8 @@ def transpose(x: Q, dim0: int, dim1: int) -> Any:
 @algebra.gathered("movedim")
 def movedim(x: Q, source: Any, destination: Any) -> Any:
     """Move axes to new places."""
+    if form_of(x, OnPlaces) is None:
+        return NotImplemented
     order = torch.empty(list(range(2, x.rank + 2)), device="meta").movedim(source, destination).shape
     return permute(x, [size - 2 for size in order])
 
@@ -270,6 +273,8 @@ def reshape(x: Q, *shape: Any, **named: Any) -> Any:
 @algebra.gathered("flatten")
 def flatten(x: Q, start_dim: int = 0, end_dim: int = -1) -> Any:
     """Merge neighbouring axes."""
+    if form_of(x, OnPlaces) is None:
+        return NotImplemented
     (start, end), shape = x.dims((start_dim, end_dim)), x.user_shape
     return reshape(x, *shape[:start], prod(shape[start : end + 1]), *shape[end + 1 :])
 
@@ -277,6 +282,8 @@ def flatten(x: Q, start_dim: int = 0, end_dim: int = -1) -> Any:
 @algebra.gathered("unflatten")
 def unflatten(x: Q, dim: int, sizes: Sequence[int]) -> Any:
     """Split one axis into several."""
+    if form_of(x, OnPlaces) is None:
+        return NotImplemented
     (at,), shape = x.dims(dim), x.user_shape
     return reshape(x, *shape[:at], *lay.resolve(sizes, shape[at]), *shape[at + 1 :])
 
@@ -325,7 +332,7 @@ def on_common_places(*operands: Q) -> list[Gathered] | None:
     out = []
     for x, form in zip(operands, forms, strict=True):
         if form is None:
-            aligned = x
+            aligned: Any = x
             for _ in range(rank - x.rank):
                 aligned = torch.unsqueeze(aligned, 0)
             term = as_term(aligned, axis, places)

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from reqnn.kernels import full_rows
-from reqnn.kernels.run import loops_run_on
 from reqnn.kernels.rows import to_rows
+from reqnn.kernels.run import loops_run_on
 from reqnn.rules.options import choice
 from reqnn.rules.paper.base import paper
 from reqnn.rules.registry import RuleSet
@@ -34,7 +34,7 @@ EPS = 1e-3  # of a mean squared length: what is shorter fades, and rounding is n
 
 
 def loops_serve(x: Q, part: Tensor) -> bool:
-    """Whether the loops of `reqnn.kernels.full_rows` may run on this part (3, *) of x, now: there must be places beside channels."""
+    """Whether the loops of `reqnn.kernels.full_rows` may run on this part (3, *) of x now; it needs places beside channels."""
     wanted = x.context.rules.option("fused") and x.context.plan is None
     return wanted and part.dim() > 2 and part.numel() > 0 and loops_run_on(part)
 

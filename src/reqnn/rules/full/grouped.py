@@ -8,9 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from reqnn.tensor.gathered import Gathered, form_of, wrap
 from reqnn.kernels.rows import from_rows
-from reqnn.tensor.running import owner_of_call
 from reqnn.nn.full_grouped import FullGrouped, Weights, first_layer, separates
 from reqnn.nn.full_parts import join
 from reqnn.nn.predicted_vectors import predicts_vectors
@@ -18,6 +16,8 @@ from reqnn.rules.full.base import EPS, full, kinds, small, unit_size
 from reqnn.rules.options import choice, uniform, whole_number
 from reqnn.rules.paper.convolution import is_pointwise, refuse_elsewhere
 from reqnn.tensor import QuaternionTensor as Q
+from reqnn.tensor.gathered import Gathered, form_of, wrap
+from reqnn.tensor.running import owner_of_call
 
 
 def mapped(x: Any, weight: Any, bias: Tensor | None, channels: int) -> Any:

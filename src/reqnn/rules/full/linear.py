@@ -16,10 +16,10 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from reqnn.errors import NoRuleError
+from reqnn.kernels.rows import from_rows, to_rows
 from reqnn.nn.full_parts import join, parts
 from reqnn.nn.predicted_vectors import predicts_vectors
 from reqnn.nn.quaternion_to_real import to_real
-from reqnn.kernels.rows import from_rows, to_rows
 from reqnn.rules.full.base import full, invariants, kinds, loops_serve, small
 from reqnn.rules.options import uniform, whole_number
 from reqnn.rules.paper.convolution import CONVOLUTIONS, Layer, convolution_of, pointwise, refuse_elsewhere, stands_at_head

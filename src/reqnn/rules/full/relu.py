@@ -11,9 +11,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from reqnn.errors import NoRuleError
-from reqnn.nn.full_parts import join, parts
 from reqnn.kernels.full_rows import gate, gated
 from reqnn.kernels.rows import from_rows, to_rows
+from reqnn.nn.full_parts import join, parts
 from reqnn.rules.full.base import full, loops_serve
 from reqnn.tensor import QuaternionTensor as Q
 

@@ -13,6 +13,7 @@ from reqnn.rules.paper import (
     relu,
 )
 from reqnn.rules.paper.base import paper  # isort: split
+
 from reqnn.rules.paper import grouped
 
 __all__ = [

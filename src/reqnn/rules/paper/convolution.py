@@ -16,9 +16,9 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from reqnn.errors import NoRuleError
-from reqnn.nn.quaternion_to_real import to_real
-from reqnn.kernels.rows import from_rows
 from reqnn.kernels.products import times
+from reqnn.kernels.rows import from_rows
+from reqnn.nn.quaternion_to_real import to_real
 from reqnn.rules.paper.base import paper
 from reqnn.tensor import QuaternionTensor as Q
 

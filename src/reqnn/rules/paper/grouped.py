@@ -1,7 +1,7 @@
 """The paper's rules on gathered storage: linear maps before the gather, pooling before batch-norm and ReLU.
 
-See `reqnn.tensor.gathered` and `reqnn.nn.grouped`. Each function has the arguments of its rule and returns NotImplemented where the rule
-has to run on an ordinary tensor.
+See `reqnn.tensor.gathered` and `reqnn.nn.grouped`. Each function has the arguments of its rule and returns NotImplemented if
+the rule has to run on an ordinary tensor.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reqnn.tensor.gathered import Gathered, Weighted, form_of, wrap
 from reqnn.nn.grouped import Grouped, grouped_features, pooled
 from reqnn.rules.algebra.base import algebra
 from reqnn.rules.paper.base import paper
 from reqnn.rules.paper.convolution import is_pointwise, refuse_elsewhere
 from reqnn.tensor import QuaternionTensor as Q
+from reqnn.tensor.gathered import Gathered, Weighted, form_of, wrap
 
 
 def mapped(x: Any, weight: Any, bias: Tensor | None, channels: int) -> Any:

@@ -15,7 +15,6 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from reqnn.errors import NoRuleError
-from reqnn.tensor.gathered import wrap
 from reqnn.nn.batch_norm import follow_moments
 from reqnn.nn.exchange import exchange_class
 from reqnn.nn.vector_grouped import VectorGrouped, vector_groups
@@ -23,6 +22,7 @@ from reqnn.rules.paper.convolution import refuse_elsewhere
 from reqnn.rules.vector_neurons.base import vector_neurons, vectors_of
 from reqnn.tensor import QuaternionTensor as Q
 from reqnn.tensor import safe_sqrt
+from reqnn.tensor.gathered import wrap
 
 FADE = 1e-3  # a squared length: below it a vector's direction fades; norms are about 0.3, and with 1e-2 networks hardly learn
 

@@ -12,7 +12,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reqnn.tensor.gathered import Gathered, Weighted, form_of, wrap
 from reqnn.nn.vector_grouped import Product, VectorGrouped
 from reqnn.rules.algebra.gathering import mean
 from reqnn.rules.options import choice
@@ -20,6 +19,7 @@ from reqnn.rules.paper import grouped as of_paper
 from reqnn.rules.paper.convolution import is_pointwise, refuse_elsewhere
 from reqnn.rules.vector_neurons.base import vector_neurons
 from reqnn.tensor import QuaternionTensor as Q
+from reqnn.tensor.gathered import Gathered, Weighted, form_of, wrap
 
 
 def _inherited(name: str) -> Any:

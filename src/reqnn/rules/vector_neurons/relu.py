@@ -13,12 +13,12 @@ from typing import Any
 from torch import Tensor
 
 from reqnn.errors import NoRuleError
-from reqnn.tensor.gathered import wrap
 from reqnn.nn.vector_grouped import vector_groups
 from reqnn.rules.options import channel_axis, choice, uniform
 from reqnn.rules.paper.convolution import pointwise
 from reqnn.rules.vector_neurons.base import vector_neurons, vectors_of
 from reqnn.tensor import QuaternionTensor as Q
+from reqnn.tensor.gathered import wrap
 
 EPS = 1e-4  # of ‖k‖²: a direction that vanishes takes nothing away, and rounding in it is not blown up
 
