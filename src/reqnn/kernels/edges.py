@@ -116,7 +116,7 @@ class _Linear(torch.autograd.Function):
         ctx.power, ctx.c, ctx.groups = power, c, groups
         out = y.new_empty(groups.rows, 3, weight.shape[0])
         for h, _, _, part in _chunks(y, z, power, c, groups):
-            torch.mm(h.flatten(0, 1), weight.T, out=out[part].flatten(0, 1))
+            out[part] = times(h, weight)
         return out
 
     @staticmethod
@@ -126,9 +126,9 @@ class _Linear(torch.autograd.Function):
         pull = _Pull(y, z, ctx.power, ctx.c, ctx.groups)
         gradient, of_weight = gradient.contiguous(), torch.zeros_like(weight)
         for h, first, last, part in _chunks(y, z, ctx.power, ctx.c, ctx.groups):
-            given, of_h = gradient[part].flatten(0, 1), pull.room(part)
-            of_weight.addmm_(given.T, h.flatten(0, 1))
-            torch.mm(given, weight, out=of_h.flatten(0, 1))
+            of_h = pull.room(part)
+            of_weight.addmm_(gradient[part].flatten(0, 1).T, h.flatten(0, 1))
+            of_h.copy_(times(gradient[part], weight.T))
             pull.take(of_h, first, last)
         of_y, of_z, of_mean = pull.finish(mean)
         return of_y, of_z, of_weight, of_mean, None, None, None
@@ -220,7 +220,7 @@ class _LongestLinear(torch.autograd.Function):
                 heavy = groups.start[first:last] - part.start
                 excess = (groups.weight[groups.start[first:last]] - 1)[:, None, None]
                 gram.addmm_((h[heavy] * excess).flatten(0, 1).T, h[heavy].flatten(0, 1))
-            torch.mm(flat, square, out=of_h.flatten(0, 1))
+            of_h.copy_(times(h, square.T))
             given = (winner[first:last], gradient[first:last], of_h, partial)
             run(edge_loops.longest_rows_back, h, weight, groups.start, groups.weight, first, *given)
             pull.take(of_h, first, last)

@@ -23,7 +23,7 @@ from torch.autograd.function import once_differentiable
 
 from reqnn.kernels import edge_loops, full_edge_loops
 from reqnn.kernels.edges import _or_empty, rows
-from reqnn.kernels.full_rows import gate, invariants_reference
+from reqnn.kernels.full_rows import gate, invariants_reference, unit_reference
 from reqnn.kernels.groups import Groups
 from reqnn.kernels.run import loops_run_on, run
 
@@ -146,7 +146,7 @@ class Activation:
 def imaginary_reference(u: Tensor, e: Tensor, activation: Activation) -> Tensor:
     """γ(u)·e/size in plain torch. Shapes: u (*, C), e (*, 3, C) → (*, 3, C)"""
     if activation.unit > 0:
-        e = e * (e.square().sum(-2).mean(-1)[..., None, None] + activation.unit).rsqrt()
+        e = unit_reference(e, activation.unit)
     return e * gate(u).unsqueeze(-2) if activation.gated else e
 
 

@@ -168,3 +168,41 @@ def gated_back(s, v, gradient, of_s, of_v):  # type: ignore[no-untyped-def]
                 g, product = gradient[i, d], of_v[i, d]
                 for c in range(channels):
                     product[c] = gate[c] * g[c]
+
+
+@compiled(fastmath={"contract", "reassoc"})
+def _dot(a, b):  # type: ignore[no-untyped-def]
+    """⟨a, b⟩ of two places (3, C)."""
+    total = a.dtype.type(0)
+    for d in range(3):
+        one, two = a[d], b[d]
+        for c in range(one.shape[0]):
+            total += one[c] * two[c]
+    return total
+
+
+@compiled(parallel=True, fastmath={"contract"})
+def unit(v, eps, out):  # type: ignore[no-untyped-def]
+    """v / √(1/C Σ_c ‖v_c‖² + ε) of every row. Shapes: v (P, 3, C) → out (P, 3, C)"""
+    rows, _, channels = v.shape
+    for task in prange((rows + ROWS - 1) // ROWS):
+        for i in range(task * ROWS, min((task + 1) * ROWS, rows)):
+            size = v.dtype.type(1) / np.sqrt(_dot(v[i], v[i]) / v.dtype.type(channels) + eps)
+            for d in range(3):
+                row, to = v[i, d], out[i, d]
+                for c in range(channels):
+                    to[c] = size * row[c]
+
+
+@compiled(parallel=True, fastmath={"contract"})
+def unit_back(v, eps, gradient, out):  # type: ignore[no-untyped-def]
+    """The way back through `unit`: f·g − f³/C·⟨g, v⟩·v with f = 1/size."""
+    rows, _, channels = v.shape
+    for task in prange((rows + ROWS - 1) // ROWS):
+        for i in range(task * ROWS, min((task + 1) * ROWS, rows)):
+            size = v.dtype.type(1) / np.sqrt(_dot(v[i], v[i]) / v.dtype.type(channels) + eps)
+            along = size * size * size / v.dtype.type(channels) * _dot(gradient[i], v[i])
+            for d in range(3):
+                row, given, to = v[i, d], gradient[i, d], out[i, d]
+                for c in range(channels):
+                    to[c] = size * given[c] - along * row[c]

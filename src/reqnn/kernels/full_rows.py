@@ -55,6 +55,35 @@ class _Invariants(torch.autograd.Function):
         return out, None
 
 
+def unit_reference(imaginary: Tensor, eps: float) -> Tensor:
+    """`unit` in plain torch."""
+    return imaginary * (imaginary.square().sum(-2).mean(-1)[..., None, None] + eps).rsqrt()
+
+
+class _Unit(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, imaginary: Tensor, eps: float) -> Tensor:
+        ctx.save_for_backward(imaginary)
+        ctx.eps, out = eps, torch.empty_like(imaginary)
+        run(full_loops.unit, imaginary.flatten(0, -3), eps, out.flatten(0, -3))
+        return out
+
+    @staticmethod
+    def backward(ctx: Any, *gradients: Any) -> tuple[Tensor | None, ...]:
+        (imaginary,) = ctx.saved_tensors
+        if torch.is_grad_enabled():
+            return _twice(unit_reference, (imaginary,), (ctx.eps,), gradients[0])[0], None
+        out, given = torch.empty_like(imaginary), gradients[0].contiguous()
+        run(full_loops.unit_back, imaginary.flatten(0, -3), ctx.eps, given.flatten(0, -3), out.flatten(0, -3))
+        return out, None
+
+
+def unit(imaginary: Tensor, eps: float) -> Tensor:
+    """v / √(1/C Σ_c ‖v_c‖² + ε) of every row. Shapes: imaginary (*, 3, C) → (*, 3, C)"""
+    out: Tensor = _Unit.apply(imaginary, eps)
+    return out
+
+
 class _Gated(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, real: Tensor, imaginary: Tensor) -> Tensor:

@@ -88,7 +88,10 @@ class RuleSet:
 
         def register(function: F) -> F:
             for name in names:
-                self.functions[name] = replace(self.functions[name], gathered=function)
+                rule = self.find(name)
+                if rule is None:
+                    raise InputError(f"the rule set '{self.name}' has no rule '{name}' whose gathered form this could be")
+                self.functions[name] = replace(rule, gathered=function)
             return function
 
         return register
@@ -114,10 +117,6 @@ class RuleSet:
             if original in self.modules:
                 return self.modules[original]
         return None if self.parent is None else self.parent.find_module(kind)
-
-    def agrees_with(self, other: RuleSet, *names: str) -> bool:
-        """Whether both have the very same rules for these functions, so that a block that stands for them serves in both."""
-        return all(self.find(name) is other.find(name) for name in names)
 
     def option(self, name: str) -> Any:
         """A constant of the set."""

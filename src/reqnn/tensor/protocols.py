@@ -48,9 +48,6 @@ class Rules(Protocol):
     def option(self, name: str) -> Any:
         """A constant that rules read."""
 
-    def agrees_with(self, other: Any, *names: str) -> bool:
-        """Whether both have the very same rules for these functions."""
-
 
 class Learning(Protocol):
     """Makes the parameters that rules ask for (`reqnn.revision.learned.LearnedParameters`)."""

@@ -238,8 +238,8 @@ class QuaternionTensor(torch.Tensor):
         return torch.cat(parts, dim=self.axis)
 
     def as_real_coordinates(self) -> Tensor:
-        """(B, N, D) real coordinates for neighbour searches: features count as points of R^3C. Orthogonal maps only."""
-        return self.components.movedim(0, -1).flatten(-2)
+        """(B, N, D) real coordinates for neighbour searches: features count as points of R^3C, all x before all y and z."""
+        return self.components.movedim(0, -2).flatten(-2)
 
     # -- in-place operations ---------------------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 
 from reqnn.kernels import full_rows
-from reqnn.kernels.rows import to_rows
+from reqnn.kernels.rows import from_rows, to_rows
 from reqnn.kernels.run import loops_run_on
 from reqnn.rules.options import choice
 from reqnn.rules.paper.base import paper
@@ -61,6 +61,8 @@ def unit_size(x: Q, imaginary: Tensor, axis: int, where: str) -> Tensor:
     """
     if choice(x, "unit", "norm", "pool", "both") not in (where, "both"):
         return imaginary
+    if loops_serve(x, imaginary):
+        return from_rows(full_rows.unit(to_rows(imaginary, axis), EPS), axis)
     return imaginary * (imaginary.square().sum(0).mean(axis, keepdim=True) + EPS).rsqrt()
 
 

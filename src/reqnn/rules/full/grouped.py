@@ -13,8 +13,9 @@ from reqnn.nn.full_grouped import FullGrouped, Weights, first_layer, separates
 from reqnn.nn.full_parts import join
 from reqnn.nn.predicted_vectors import predicts_vectors
 from reqnn.rules.full.base import EPS, full, kinds, small, unit_size
+from reqnn.rules.grouping import register_linear, register_max
 from reqnn.rules.options import choice, uniform, whole_number
-from reqnn.rules.paper.convolution import is_pointwise, refuse_elsewhere
+from reqnn.rules.paper.convolution import refuse_elsewhere
 from reqnn.tensor import QuaternionTensor as Q
 from reqnn.tensor.gathered import Gathered, form_of, wrap
 from reqnn.tensor.running import owner_of_call
@@ -23,7 +24,7 @@ from reqnn.tensor.running import owner_of_call
 def mapped(x: Any, weight: Any, bias: Tensor | None, channels: int) -> Any:
     """The rule of linear maps, on rows of points or of edges."""
     kept = form_of(x, (Gathered, FullGrouped))
-    if kept is None or kept.axis != channels or x.rank == 2 or isinstance(weight, Q):
+    if kept is None or kept.axis != channels or x.rank == 2:
         return NotImplemented
     refuse_elsewhere(x, channels)
     flat = x.context.fit(weight, 1, x.layout_on(channels))
@@ -50,23 +51,7 @@ def _weights(x: Q, weight: Tensor, bias: Tensor | None, like: Tensor) -> Weights
     return Weights(real, vectors.flatten(1), maps.flatten(1), invariants, bias, count)
 
 
-@full.gathered("linear")
-def linear(x: Any, weight: Tensor, bias: Tensor | None = None) -> Any:
-    """Along the last axis."""
-    return mapped(x, weight, bias, x.rank - 1) if isinstance(x, Q) else NotImplemented
-
-
-def _convolution(spatial: int) -> Any:
-    def apply(x: Any, weight: Tensor, bias: Tensor | None = None, *args: Any, **kwargs: Any) -> Any:
-        if not isinstance(x, Q) or not is_pointwise(weight, args, kwargs):
-            return NotImplemented
-        return mapped(x, weight, bias, x.rank - spatial - 1)
-
-    return apply
-
-
-for _spatial in (1, 2, 3):
-    full.gathered(f"conv{_spatial}d")(_convolution(_spatial))
+register_linear(full, mapped)
 
 
 @full.gathered("batch_norm")
@@ -148,26 +133,4 @@ def pooled(x: Any, dim: int, keepdim: bool) -> Any:
     return join(x.like(vectors.detach()), real, vectors, axis), index
 
 
-@full.gathered("max")
-def maximum_over(x: Any, dim: Any = None, keepdim: bool = False, **named: Any) -> Any:
-    """``x.max(dim)`` over neighbours."""
-    if not isinstance(x, Q) or not isinstance(dim, int) or named:
-        return NotImplemented
-    found = pooled(x, dim, keepdim)
-    return found if found is NotImplemented else torch.return_types.max(found)
-
-
-@full.gathered("amax")
-def amax(x: Any, dim: Any = (), keepdim: bool = False) -> Any:
-    """``x.amax(dim)`` over neighbours."""
-    dim = dim[0] if isinstance(dim, (tuple, list)) and len(dim) == 1 else dim
-    found = pooled(x, dim, keepdim) if isinstance(dim, int) else NotImplemented
-    return found if found is NotImplemented else found[0]
-
-
-@full.gathered("adaptive_max_pool1d")
-def adaptive_max_pool1d(x: Any, output_size: Any, return_indices: bool = False) -> Any:
-    """One window is all neighbours."""
-    one = output_size in (1, (1,), [1]) and not return_indices
-    found = pooled(x, -1, True) if one else NotImplemented
-    return found if found is NotImplemented else found[0]
+register_max(full, pooled)

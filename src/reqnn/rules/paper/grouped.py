@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from reqnn.nn.grouped import Grouped, grouped_features, pooled
 from reqnn.rules.algebra.base import algebra
+from reqnn.rules.grouping import register_linear, register_max
 from reqnn.rules.paper.base import paper
-from reqnn.rules.paper.convolution import is_pointwise, refuse_elsewhere
+from reqnn.rules.paper.convolution import refuse_elsewhere
 from reqnn.tensor import QuaternionTensor as Q
 from reqnn.tensor.gathered import Gathered, Weighted, form_of, wrap
 
@@ -22,7 +22,7 @@ from reqnn.tensor.gathered import Gathered, Weighted, form_of, wrap
 def mapped(x: Any, weight: Any, bias: Tensor | None, channels: int) -> Any:
     """W·f, on rows, or put off behind a batch-norm and ReLU."""
     kept = form_of(x, (Gathered, Grouped))
-    if kept is None or kept.axis != channels or kept.raw.shape[0] != 3 or x.rank == 2 or isinstance(weight, Q):
+    if kept is None or kept.axis != channels or kept.raw.shape[0] != 3 or x.rank == 2:
         return NotImplemented
     refuse_elsewhere(x, channels)
     weight = x.context.fit(weight, 1, x.layout_on(channels)).flatten(1)
@@ -32,23 +32,7 @@ def mapped(x: Any, weight: Any, bias: Tensor | None, channels: int) -> Any:
     return wrap(kept.linear(weight), x, channels)
 
 
-@paper.gathered("linear")
-def linear(x: Any, weight: Tensor, bias: Tensor | None = None) -> Any:
-    """Along the last axis."""
-    return mapped(x, weight, bias, x.rank - 1) if isinstance(x, Q) else NotImplemented
-
-
-def _convolution(spatial: int) -> Any:
-    def apply(x: Any, weight: Tensor, bias: Tensor | None = None, *args: Any, **kwargs: Any) -> Any:
-        if not isinstance(x, Q) or not is_pointwise(weight, args, kwargs):
-            return NotImplemented
-        return mapped(x, weight, bias, x.rank - spatial - 1)
-
-    return apply
-
-
-for _spatial in (1, 2, 3):
-    paper.gathered(f"conv{_spatial}d")(_convolution(_spatial))
+register_linear(paper, mapped)
 
 
 @paper.gathered("relu", "leaky_relu", "elu", "gelu", "silu", "selu", "celu", "mish", "hardswish", "softplus", "relu6")
@@ -72,42 +56,7 @@ def longest(x: Any, dim: int, keepdim: bool) -> Any:
     return pooled(x, kept, at, keepdim)
 
 
-@paper.gathered("max")
-def maximum_over(x: Any, dim: Any = None, keepdim: bool = False, **named: Any) -> Any:
-    """``x.max(dim)`` over neighbours."""
-    if not isinstance(x, Q) or not isinstance(dim, int) or named:
-        return NotImplemented
-    found = longest(x, dim, keepdim)
-    return found if found is NotImplemented else torch.return_types.max(found)
-
-
-@paper.gathered("amax")
-def amax(x: Any, dim: Any = (), keepdim: bool = False) -> Any:
-    """``x.amax(dim)`` over neighbours."""
-    if isinstance(dim, (tuple, list)) and len(dim) == 1:
-        dim = dim[0]
-    found = longest(x, dim, keepdim) if isinstance(dim, int) else NotImplemented
-    return found if found is NotImplemented else found[0]
-
-
-@paper.gathered("adaptive_max_pool1d")
-def adaptive_max_pool1d(x: Any, output_size: Any, return_indices: bool = False) -> Any:
-    """One window is all neighbours."""
-    one = output_size in (1, (1,), [1]) and not return_indices
-    found = longest(x, -1, True) if one else NotImplemented
-    return found if found is NotImplemented else found[0]
-
-
-@paper.gathered("max_pool2d")
-def max_pool2d(x: Any, kernel_size: Any, stride: Any = None, padding: Any = 0, *args: Any, **named: Any) -> Any:
-    """A window of one place by all neighbours."""
-    window = tuple(kernel_size) if isinstance(kernel_size, (tuple, list)) else (kernel_size, kernel_size)
-    plain = not args and not any(named.values()) and padding in (0, (0, 0), [0, 0]) and x.rank == 4
-    for dim in (2, 3) if plain else ():
-        if window[dim - 2] == x.user_shape[dim] and window[3 - dim] == 1 and stride in (None, kernel_size, 1, (1, 1), [1, 1]):
-            found = longest(x, dim, True)
-            return found if found is NotImplemented else found[0]
-    return NotImplemented
+register_max(paper, longest)
 
 
 @algebra.gathered("matmul")

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from reqnn.kernels.full_rows import gated, gated_reference, invariants, invariants_reference
+from reqnn.kernels.full_rows import gated, gated_reference, invariants, invariants_reference, unit, unit_reference
 
 
 def draw(*shape):
@@ -40,3 +40,12 @@ def test_only_one_of_them_is_learned():
     (of_imaginary,) = torch.autograd.grad(gated(real, imaginary).square().sum(), imaginary, create_graph=True)
     (expected,) = torch.autograd.grad(gated_reference(real, imaginary).square().sum(), imaginary)
     torch.testing.assert_close(of_imaginary, expected, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("places", [(1,), (300,), (2, 5, 7)])
+def test_unit_size(places):
+    imaginary = draw(*places, 3, 5)
+    torch.testing.assert_close(unit(imaginary, 1e-3), unit_reference(imaginary, 1e-3), rtol=1e-12, atol=1e-12)
+    few = imaginary.detach().flatten(0, -3)[:3].clone().requires_grad_()
+    assert torch.autograd.gradcheck(lambda v: unit(v, 1e-3), few)
+    assert torch.autograd.gradgradcheck(lambda v: unit(v, 1e-3), few)
