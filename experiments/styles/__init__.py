@@ -68,7 +68,7 @@ def calibrate(network: nn.Module, points: Tensor) -> None:
     norms = [module for module in network.modules() if hasattr(module, "momentum")]
     momenta = [norm.momentum for norm in norms]
     for norm in norms:
-        norm.momentum = 1.0  # type: ignore[assignment]
+        norm.momentum = 1.0  # type: ignore[assignment]  # the batch replaces what was there
     network.train()
     network(points)
     for norm, momentum in zip(norms, momenta, strict=True):
@@ -78,7 +78,7 @@ def calibrate(network: nn.Module, points: Tensor) -> None:
 _NARROW_DGCNN = {"classes": 5, "k": 6, "widths": (8, 8, 12, 16), "emb_dims": 24, "hidden": (16, 12)}
 _NARROW_LEVELS = {"classes": 5, "npoints": (32, 12), "nsamples": (6, 8), "hidden": (16, 12)}
 _NARROW_MLPS = ([8, 8, 12], [12, 12, 16], [16, 20, 24])
-_ALL_SCALES = [f"sa{level}.weightnet" for level in (1, 2, 3)]
+_WEIGHT_NETS = tuple(f"sa{level}.weightnet" for level in (1, 2, 3))
 
 STYLES = {
     style.name: style
@@ -100,7 +100,7 @@ STYLES = {
             "pointconv",
             PointConv,
             {**_NARROW_LEVELS, "mlps": _NARROW_MLPS, "weights": 4},
-            revise={rules: {"coordinates": _ALL_SCALES} for rules in RULES},
+            revise={rules: {"coordinates": _WEIGHT_NETS} for rules in RULES},
         ),
         Style("pct", Pct, {"classes": 5, "width": 8, "npoints": (32, 16), "nsample": 6, "emb_dims": 24, "hidden": (16, 12)}),
         Style(
