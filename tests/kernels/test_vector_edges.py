@@ -144,7 +144,8 @@ class Edges(nn.Module):
         self.layers, self.head = layers, nn.Linear(8, 5)
 
     def forward(self, x):
-        points = x.transpose(2, 1)
+        points = x.transpose(2, 1) * 1
+        self.features = points  # for who changes them while the edges are put off
         distances = ((points[:, :, None] - points[:, None]) ** 2).sum(-1)
         index = distances.topk(5, largest=False)[1]
         index = torch.where((torch.arange(5) > 2) & (torch.arange(index.shape[1])[:, None] > 4), index[:, :, :1], index)
@@ -156,6 +157,12 @@ class Edges(nn.Module):
 def residual(net, edges):
     edges = F.relu(net.norm(edges))
     return F.relu(net.other(net.second(edges)) + edges).amax(-1)
+
+
+def changed(net, edges):
+    edges = net.norm(edges)
+    net.features.mul_(2)
+    return F.relu(edges).max(-1)[0]
 
 
 def weighted(net, edges):
@@ -172,6 +179,7 @@ NETWORKS = {
     "copied between": lambda net, edges: F.relu(net.norm(edges).contiguous()).max(-1)[0],
     "two layers": lambda net, edges: F.relu(net.other(net.second(F.relu(net.norm(edges), inplace=True)))).max(-1)[0],
     "one batch-norm twice": lambda net, edges: F.relu(net.norm(net.second(F.relu(net.norm(edges))))).max(-1)[0],
+    "input changed in place": changed,
     "window": lambda net, edges: F.max_pool2d(F.gelu(net.norm(edges)), (1, 5)).squeeze(-1),
     "residual": residual,
     "weighted": weighted,
@@ -205,6 +213,7 @@ def test_put_off_layers_are_the_rules(name, options, monkeypatch):
     def dense(form):
         raise AssertionError(f"features of shape {tuple(form.raw.shape)} are stored")
 
-    monkeypatch.setattr(VectorGrouped, "components", dense)
+    if name != "input changed in place":  # where features take their values before the change
+        monkeypatch.setattr(VectorGrouped, "components", dense)
     expected, results = (passed(revised, points.double()) for revised in found)
     torch.testing.assert_close(results, expected, rtol=1e-9, atol=1e-11)

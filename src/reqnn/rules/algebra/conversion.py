@@ -119,10 +119,16 @@ def result_type(*tensors: Any) -> torch.dtype:
     return torch.result_type(first, second)
 
 
-@_ask("isnan", "isinf")
-def any_part(x: Q) -> Tensor:
-    """Whether any part of an element is NaN or infinite."""
-    return ~torch.isfinite(x.components).all(0)
+@_ask("isnan")
+def any_nan(x: Q) -> Tensor:
+    """Whether any part of an element is NaN."""
+    return torch.isnan(x.components).any(0)
+
+
+@_ask("isinf")
+def any_infinite(x: Q) -> Tensor:
+    """Whether any part of an element is infinite."""
+    return torch.isinf(x.components).any(0)
 
 
 @_ask("isfinite")

@@ -58,11 +58,15 @@ def cumsum(x: Q, dim: int, *, dtype: Any = None) -> Q:
 
 
 @rule("diff")
-def diff(x: Q, n: int = 1, dim: int = -1, **named: Any) -> Q:
-    """Differences of neighbours."""
+def diff(x: Q, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = None) -> Q:
+    """Differences of neighbours; what is put before or behind must be quaternions too."""
     (at,) = x.dims(dim)
     refuse_over_vectors(x, [at], "diff")
-    return x.same(x.components.diff(n, at + 1))
+    for more in (prepend, append):
+        if more is not None and not isinstance(more, Q):
+            raise NoRuleError("diff with real numbers before or behind quaternion features")
+    ends = {name: more.components for name, more in (("prepend", prepend), ("append", append)) if more is not None}
+    return x.same(x.components) if n == 0 else x.like(x.components.diff(n, at + 1, **ends), x.axis, x.vectors)
 
 
 @rule("norm", "linalg_norm", "linalg_vector_norm", "frobenius_norm")
@@ -135,13 +139,23 @@ def var(x: Q, dim: Any = None, *args: Any, correction: Any = 1, keepdim: bool = 
 @rule("var_mean", extension=True)
 def var_mean(x: Q, dim: Any = None, *args: Any, **named: Any) -> tuple[Tensor, Q]:
     """`var` and the mean."""
-    return var(x, dim, *args, **named), mean(x, dim, bool(named.get("keepdim", False)))
+    return var(x, dim, *args, **named), mean(x, _spread_dim(dim), _keeps(args, named))
+
+
+def _spread_dim(dim: Any) -> Any:
+    """The axes, where the first argument may also be `unbiased`."""
+    return None if isinstance(dim, bool) else dim
+
+
+def _keeps(args: Sequence[Any], named: dict[str, Any]) -> bool:
+    """`keepdim`, by position (dim, unbiased, keepdim) or by name."""
+    return bool(args[1] if len(args) > 1 else named.get("keepdim", False))
 
 
 @rule("std_mean", extension=True)
 def std_mean(x: Q, dim: Any = None, *args: Any, **named: Any) -> tuple[Tensor, Q]:
     """`std` and the mean."""
-    return std(x, dim, *args, **named), mean(x, dim, bool(named.get("keepdim", False)))
+    return std(x, dim, *args, **named), mean(x, _spread_dim(dim), _keeps(args, named))
 
 
 @rule("std", extension=True)

@@ -59,7 +59,7 @@ def group_norm(x: Q, num_groups: int, weight: Tensor | None = None, bias: Tensor
     refuse_elsewhere(x, 1)
     channels = x.components.shape[2]
     if channels % num_groups:
-        num_groups = 1
+        raise NoRuleError(f"{num_groups} groups of {channels} quaternion channels: the number of channels must be a multiple")
     grouped = x.components.unflatten(2, (num_groups, -1))
     power = grouped.square().sum(0).flatten(2).mean(2)
     scale = (power + eps).rsqrt().repeat_interleave(channels // num_groups, 1)
