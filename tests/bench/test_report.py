@@ -90,7 +90,7 @@ def test_memory_table():
     ]
     found = results(Settings(), records)
     (table,) = tables(found)
-    assert [str(cell) for cell in table.rows[0]][4:] == ["300 (100) MB", "", "", "–"]
+    assert [str(cell) for cell in table.rows[0]][4:] == ["300 (100) MB", "", "–"]
     assert left_out(found) == ["memory of dgcnn, 4 × 1024 points (REQNN fused, training step): signal 9"]
 
 

@@ -148,10 +148,10 @@ def test_torch_keeps_its_number_of_threads(threads):
     code = f"""if True:
         import torch
         torch.set_num_threads({threads})
-        from reqnn.nn.real_edge_kernels import search
+        from reqnn.kernels.edges import weighted_sum
         from reqnn.points import density, knn
         x = torch.randn(2, 300, 3)
-        search(x, x, knn(x, x, 5), torch.ones(3))
+        weighted_sum(x[0], knn(x, x, 5)[0], torch.ones(300, 5))
         density(x, 0.1)
         assert torch.get_num_threads() == {threads}, torch.get_num_threads()
     """
@@ -180,7 +180,7 @@ def test_where_kernels_stand_aside():
 
 
 def test_no_folder_for_the_cache():
-    from reqnn.points.kernels.compile import compiled
+    from reqnn.kernels.compile import compiled
 
     namespace = {}
     exec(compile("def double(x):\n    return x + x\n", "<no file>", "exec"), namespace)

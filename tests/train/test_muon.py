@@ -9,12 +9,13 @@ from torch import Tensor, nn
 from reqnn.cli import main, parse
 from reqnn.commands.train import Train
 from reqnn.data.dataset import PointClouds
-from reqnn.models import create_model
+from reqnn.errors import Stopped
 from reqnn.train import fit
 from reqnn.train.checkpoint import STATE
 from reqnn.train.muon import Muon, hidden_and_rest, orthogonalise
 from reqnn.train.optimization import make_optimizer
 from reqnn.train.weights import load_tensors
+from reqnn.zoo import create_model
 
 
 def polynomial(matrix: Tensor) -> Tensor:
@@ -108,7 +109,7 @@ def test_a_stopped_run_goes_on_bit_for_bit(
     through, stopped = (settings(optimizer="muon", epochs=3, checkpoint_steps=2, out=str(tmp_path / name)) for name in "ab")
     fit(through, clouds, held_out, quiet=True)
     answers = iter([True] * 4)
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Stopped):
         fit(stopped, clouds, held_out, quiet=True, owned=lambda: next(answers, False))
     before = load_tensors(stopped.folder / STATE)[1]["progress"]["step"]
     assert 0 < before < load_tensors(through.folder / STATE)[1]["progress"]["step"]

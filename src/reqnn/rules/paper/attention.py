@@ -31,7 +31,9 @@ def scaled_dot_product_attention(
 ) -> Any:
     """softmax(⟨q, k⟩ / √d)·v."""
     if enable_gqa:
-        raise NoRuleError("attention with fewer heads for keys than for queries; repeat the keys and values (repeat_interleave)")
+        raise NoRuleError(
+            "attention with fewer heads for keys than for queries; repeat the keys and values (repeat_interleave)"
+        )
     if isinstance(query, Q) != isinstance(key, Q):
         raise NoRuleError("attention between quaternion and real features")
     scores = matmul(query, key.transpose(-2, -1)) if isinstance(query, Q) else query @ key.transpose(-2, -1)

@@ -26,13 +26,15 @@ def batch_norm(
     momentum: float = 0.1,
     eps: float = 1e-5,
     *unused: Any,
-) -> Q:
+) -> Any:
     """The functional form; modules are swapped for `reqnn.nn.QuaternionBatchNorm` in the dry run.
 
-    `running_var` is the running E‖f‖²; `running_mean`, `weight` and `bias` are not used.
+    `running_var` is the running E‖f‖²; `running_mean` is not used, a bias goes.
     """
     refuse_elsewhere(x, 1)
-    if x.context.plan is not None:
-        x.context.plan.to_batch_norm(running_var if running_var is not None else weight, x.components.shape[2])
+    plan, held = x.context.plan, running_var if running_var is not None else weight
+    if plan is not None and plan.to_batch_norm(held, x.components.shape[2]):
         return x
-    return normalize_quaternions(x, running_var, training, momentum, eps)
+    x.context.drop_bias(bias)
+    out = normalize_quaternions(x, running_var, training, momentum, eps)
+    return out if weight is None else out * weight.reshape(-1, *[1] * (x.rank - 2))
