@@ -108,27 +108,20 @@ def add_to_ends(gradient, neighbour, start, first, last, of_y, of_z):  # type: i
 
 @compiled(parallel=True, fastmath={"contract"})
 def spread(y, z, neighbour, start, weight, extra, of_y, of_z):  # type: ignore[no-untyped-def]
-    """extra·weight·e of all rows, added to both their ends: what comes through the batch statistics."""
+    """extra·weight·e of all edges, added to both their ends: what comes through the batch statistics."""
     centres, channels = start.shape[0] - 1, y.shape[2]
     for task in prange((channels + CHUNK - 1) // CHUNK):
         a, b = task * CHUNK, min((task + 1) * CHUNK, channels)
         factor = extra[a:b]
         for i in range(centres):
             for r in range(start[i], start[i + 1]):
-                w = weight[r]
-                if z.shape[0] == 0:
-                    for part in range(3):
-                        yj, at_y = y[r, part][a:b], of_y[r, part][a:b]
-                        for c in range(b - a):
-                            at_y[c] += factor[c] * w * yj[c]
-                else:
-                    j = neighbour[r]
-                    for part in range(3):
-                        yj, zi, at_y, at_z = y[j, part][a:b], z[i, part][a:b], of_y[j, part][a:b], of_z[i, part][a:b]
-                        for c in range(b - a):
-                            value = factor[c] * w * (yj[c] + zi[c])
-                            at_y[c] += value
-                            at_z[c] += value
+                j, w = neighbour[r], weight[r]
+                for part in range(3):
+                    yj, zi, at_y, at_z = y[j, part][a:b], z[i, part][a:b], of_y[j, part][a:b], of_z[i, part][a:b]
+                    for c in range(b - a):
+                        value = factor[c] * w * (yj[c] + zi[c])
+                        at_y[c] += value
+                        at_z[c] += value
 
 
 @compiled(parallel=True, fastmath={"contract"})

@@ -105,7 +105,10 @@ class _Pull:
         if self.power.count:
             extra = self.power.share(of_mean).to(self.y.dtype)
             where = (groups.neighbour, groups.start, groups.weight)
-            run(edge_loops.spread, self.y, self.z, *where, extra, self.of_y, self.of_z)
+            if self.gathered:
+                run(edge_loops.spread, self.y, self.z, *where, extra, self.of_y, self.of_z)
+            else:
+                self.of_y.addcmul_(self.y, extra * groups.weight[:, None, None] if groups.padded else extra)
         return self.of_y, self.of_z, None if self.power.count else of_mean.to(mean.dtype)
 
 

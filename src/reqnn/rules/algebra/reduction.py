@@ -15,6 +15,9 @@ from reqnn.tensor import QuaternionTensor as Q
 from reqnn.tensor import safe_sqrt
 
 
+MANY = 64  # coordinates from which distances are computed by a matrix product, as torch does by default
+
+
 def rule(*names: str, extension: bool = False) -> Any:
     """A rule of the number system."""
     return algebra.rule(*names, row="algebra", extension=extension)
@@ -96,7 +99,11 @@ def cdist(a: Any, b: Any, p: float = 2.0, **named: Any) -> Tensor:
     if a.layout_on(-1) != b.layout_on(-1) and (a.holds_vectors(-1) or b.holds_vectors(-1)):
         raise NoRuleError("distances between coordinates and quaternion features")
     a, b = same_parts(a, b)
-    return torch.cdist(a.as_real_coordinates(), b.as_real_coordinates(), compute_mode="donot_use_mm_for_euclid_dist")
+    left, right = a.as_real_coordinates(), b.as_real_coordinates()
+    if left.shape[-1] < MANY:
+        return torch.cdist(left, right, compute_mode="donot_use_mm_for_euclid_dist")
+    centre = right.detach().mean(-2, keepdim=True)  # a product instead of differences loses fewer digits near the origin
+    return torch.cdist(left - centre, right - centre, compute_mode="use_mm_for_euclid_dist")
 
 
 @rule("pairwise_distance")
