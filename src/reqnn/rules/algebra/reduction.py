@@ -14,7 +14,6 @@ from reqnn.rules.algebra.base import algebra, refuse_over_vectors, same_parts
 from reqnn.tensor import QuaternionTensor as Q
 from reqnn.tensor import safe_sqrt
 
-
 MANY = 64  # coordinates from which distances are computed by a matrix product, as torch does by default
 
 
