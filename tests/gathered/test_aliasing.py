@@ -178,6 +178,17 @@ def test_computed_without_gradients():
     gradients(run)
 
 
+def test_gathered_without_gradients_first():
+    """What was gathered under no_grad is not what is gathered later from the same memory."""
+
+    def run(x):
+        with torch.no_grad():
+            assert (x[CLOUDS, IDX] - x.unsqueeze(2)).shape == (B, N, K, C)
+        return (x[CLOUDS, IDX] - x.unsqueeze(2)).max(2)[0]
+
+    gradients(run)
+
+
 @pytest.mark.parametrize("mode", [torch.no_grad, torch.inference_mode])
 def test_modes(mode):
     def run(x):

@@ -381,7 +381,8 @@ def rows_of(components: Tensor, axis: int, memo: dict[Any, tuple[Tensor, Tensor]
         elif size > 1:
             sizes.append([size, stride])
     version = None if components.is_inference() else components._version
-    key = (components.data_ptr(), str(sizes), moved.shape[-2:], components.requires_grad, version, components.device)
+    memory = (components.data_ptr(), str(sizes), moved.shape[-2:], version, components.device)
+    key = (*memory, components.requires_grad, GradMode())
     if components.device.type == "meta" or key not in memo:
         memo[key] = (
             moved.reshape(-1, *moved.shape[-2:]).contiguous(),
