@@ -245,3 +245,32 @@ def test_far_from_the_origin(offset):
     scale = exact.square().sum(0).sqrt()
     error = (ours - exact).square().sum(0).sqrt() / scale.clamp(min=scale.median())
     assert float(error.max()) < 1e-4
+
+
+def test_a_batch_norm_that_is_used_twice():
+    """Running statistics follow the batches in their order, although both are measured late."""
+    states = []
+    for fused in (True, False):
+        context = Context(get_rules("paper").with_options(fused=fused))
+        x = QuaternionTensor(values(B, N, C), context=context)
+        ((convolution, norm),) = layers(1)
+        norm.train()
+        first = norm(convolution(edges(x).permute(0, 3, 1, 2)))
+        second = norm(convolution((3 * edges(x)).permute(0, 3, 1, 2)))
+        out = F.relu(second).max(-1)[0] + F.relu(first).max(-1)[0]
+        out.settle()
+        context.finish()
+        states.append((out.components, norm.running_power, norm.num_batches_tracked))
+    for ours, theirs in zip(*states, strict=True):
+        torch.testing.assert_close(ours, theirs, rtol=1e-10, atol=1e-10)
+
+
+def test_a_statistic_that_nobody_asks_for():
+    """The end of a pass measures what no layer has measured."""
+    context = Context(get_rules("paper"))
+    ((convolution, norm),) = layers(1)
+    norm.train()(convolution(edges(QuaternionTensor(values(B, N, C), context=context)).permute(0, 3, 1, 2)))
+    assert int(norm.num_batches_tracked) == 0
+    context.finish()
+    assert int(norm.num_batches_tracked) == 1
+    assert not bool((norm.running_power == 1).any())
