@@ -84,6 +84,12 @@ class Groups:
         same.__dict__["stored"] = same
         return same
 
+    def along(self, place: Tensor, origin: Tensor, axis: int) -> bool:
+        """Whether an axis of `place`, a view of origin = 0, …, P·K − 1, runs over the places of each group, in their order."""
+        order = place.movedim(axis, -1)
+        same = place.device.type == "meta" or order.data_ptr() == origin.data_ptr()
+        return same and order.is_contiguous() and order.shape[-1] == self.size and order.numel() == self.count
+
     def chunks(self) -> Iterator[tuple[int, int, slice]]:
         """Centres from `first` to `last`, and their rows, some thousand rows at a time."""
         starts, first = self.start.numpy(), 0

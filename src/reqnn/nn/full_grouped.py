@@ -23,7 +23,6 @@ from reqnn.kernels.products import times
 from reqnn.kernels.rows import from_rows
 from reqnn.kernels.run import loops_run_on
 from reqnn.tensor.gathered import Gathered, Summed, Waiting, constant_along, same_index
-from reqnn.tensor.quaternion_tensor import GradMode
 
 Phi = Callable[[Tensor], Tensor]
 """The activation of the real part."""
@@ -66,7 +65,6 @@ class FullGrouped(Summed):
     activation: Activation = field(default_factory=Activation)
     phi: Phi | None = None
     sources: tuple[Waiting, ...] = ()
-    mode: GradMode = field(default_factory=GradMode)
 
     @property
     def width(self) -> int:
@@ -156,20 +154,13 @@ class FullGrouped(Summed):
 
     def groups_along(self, axis: int) -> bool:
         """Whether an axis of the places runs over the neighbours of each centre, the centres in their order."""
-        return runs_along(self.place, self.origin, self.groups, axis)
+        return self.groups.along(self.place, self.origin, axis)
 
     def pooled(self) -> tuple[Tensor, Tensor, Tensor]:
         """The largest real parts (P, C), the mean imaginary parts (P, 3, C), and the winner's place in its group (P, C)."""
         found = full_edges.pooled(self.s, self.y, self.z, *self._affine(), self.activation, self.groups)
         largest, imaginary, index = found
         return largest if self.phi is None else self.phi(largest), imaginary, index
-
-
-def runs_along(place: Tensor, origin: Tensor, groups: Groups, axis: int) -> bool:
-    """Whether an axis of the places runs over the neighbours of each centre, the centres in their order."""
-    order = place.movedim(axis, -1)
-    same = place.device.type == "meta" or order.data_ptr() == origin.data_ptr()
-    return same and order.is_contiguous() and order.shape[-1] == groups.size and order.numel() == groups.count
 
 
 def separates(form: Gathered, axis: int) -> bool:

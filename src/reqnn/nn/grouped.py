@@ -22,7 +22,6 @@ from reqnn.kernels.groups import Groups
 from reqnn.kernels.power import Power
 from reqnn.kernels.rows import from_rows
 from reqnn.nn.deferred import scaled
-from reqnn.nn.full_grouped import runs_along
 from reqnn.tensor import Context
 from reqnn.tensor.gathered import Gathered, Summed, Waiting, form_of
 from reqnn.tensor.quaternion_tensor import GradMode, QuaternionTensor
@@ -171,9 +170,9 @@ class Grouped(Summed):
 
     def groups_along(self, axis: int) -> bool:
         """Whether an axis of the places runs over the neighbours of each centre, the centres in their order."""
-        return runs_along(self.place, self.origin, self.groups, axis)
+        return self.groups.along(self.place, self.origin, axis)
 
-    def longest(self, axis: int) -> tuple[Tensor, Power | None, Tensor]:
+    def longest(self) -> tuple[Tensor, Power | None, Tensor]:
         """The longest along the neighbours: rows (P, 3, C), to be scaled by the power and to go through the ReLU; its place."""
         measured = self.norm is not None and self.norm.norm.uses_batch
         if self.y is not None:
@@ -244,7 +243,7 @@ def grouped_features(x: Any) -> Grouped | None:
 def pooled(x: QuaternionTensor, kept: Grouped, dim: int, keepdim: bool) -> tuple[QuaternionTensor, Tensor]:
     """The longest along logical axis `dim`, and its index."""
     at = dim - (dim > kept.axis)
-    found, power, index = kept.longest(at)
+    found, power, index = kept.longest()
     rest = [*kept.place.shape[:at], *kept.place.shape[at + 1 :]]
     axis = kept.axis - (dim < kept.axis)
     if kept.pending and axis != 1:

@@ -22,7 +22,6 @@ from reqnn.kernels.groups import Groups
 from reqnn.kernels.products import times
 from reqnn.kernels.rows import from_rows
 from reqnn.kernels.vector_edges import Pending
-from reqnn.nn.full_grouped import runs_along
 from reqnn.nn.grouped import Grouped, grouped
 from reqnn.tensor.gathered import Block, Gathered, Summed, Waiting, form_of
 
@@ -153,7 +152,7 @@ class VectorGrouped(Summed):
 
     def groups_along(self, axis: int) -> bool:
         """Whether an axis of the places runs over the neighbours of each centre, the centres in their order."""
-        return runs_along(self.place, self.origin, self.groups, axis)
+        return self.groups.along(self.place, self.origin, axis)
 
     def total(self, axis: int, weights: Tensor | None = None) -> Tensor | None:
         """One loop over the neighbours."""

@@ -2,7 +2,19 @@
 
 from reqnn.rules.algebra import arithmetic, conversion, indexing, joining, products, reduction, shape  # isort: split
 
-from reqnn.rules.algebra import gathering
+from reqnn.rules.algebra import gathered_structure, gathered_sums, gathering
 from reqnn.rules.algebra.base import algebra
 
-__all__ = ["algebra", "arithmetic", "conversion", "gathering", "indexing", "joining", "products", "reduction", "shape"]
+__all__ = [
+    "algebra",
+    "arithmetic",
+    "conversion",
+    "gathered_structure",
+    "gathered_sums",
+    "gathering",
+    "indexing",
+    "joining",
+    "products",
+    "reduction",
+    "shape",
+]

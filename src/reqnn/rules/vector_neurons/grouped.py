@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from reqnn.nn.vector_grouped import Product, VectorGrouped
-from reqnn.rules.algebra.gathering import mean
+from reqnn.rules.algebra.gathered_sums import mean
 from reqnn.rules.grouping import register_linear, register_max
 from reqnn.rules.options import choice
 from reqnn.rules.paper import grouped as of_paper
