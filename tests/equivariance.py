@@ -3,7 +3,7 @@
 import torch
 from hypothesis import strategies as st
 
-from reqnn import quaternion
+from reqnn import quaternion, testing
 from reqnn.rules import get_rules
 from reqnn.tensor import QuaternionTensor, from_real
 from reqnn.tensor.context import Context, default_context
@@ -61,33 +61,21 @@ def strict(x):
 
 def turned(x, rotation, axis=None):
     """R·x; a real tensor has its vectors on `axis`, and without one it is invariant."""
-    if isinstance(x, (tuple, list)):
-        return [turned(item, rotation, axis) for item in x]
-    if isinstance(x, QuaternionTensor):
-        imaginary = torch.einsum("ij,j...->i...", rotation.to(x.components.dtype), x.imaginary())
-        return x.same(torch.cat([x.components[:-3], imaginary]))
-    return x if axis is None or x is None else turned(from_real(x, axis), rotation).as_real()
+    return testing.rotated(x, rotation, axis)
 
 
 def difference(a, b):
     """The largest difference of two results, relative to the larger of 1 and b's largest element."""
-    if isinstance(a, (tuple, list)):
-        return max(difference(left, right) for left, right in zip(a, b, strict=True))
-    if isinstance(a, QuaternionTensor):
-        assert (a.axis, a.vectors, a.shape) == (b.axis, b.vectors, b.shape)
-        return difference(a.components, b.components)
-    if a is None or a.numel() == 0:
-        return 0.0
-    return ((a - b).abs().max() / b.abs().max().clamp(min=1)).item()
+    return testing.relative_error(a, b)
 
 
 def equivariance_error(function, x, rotation, axis=None):
     """max |f(R·x) − R·f(x)|, relative; `axis`: where plain real tensors hold 3·C channels."""
-    return difference(function(turned(x, rotation, axis)), turned(function(x), rotation, axis))
+    return testing.equivariance_error(function, x, rotation, axis=axis, out_axis=axis)
 
 
 def assert_equivariant(function, x, rotation, axis=None, tolerance=1e-10):
-    assert equivariance_error(function, x, rotation, axis) <= tolerance
+    testing.assert_equivariant(function, x, rotation, axis=axis, out_axis=axis, tolerance=tolerance)
 
 
 def assert_not_equivariant(function, shape=(2, 6, 5), axis=1):

@@ -11,7 +11,7 @@ LAYERS = (  # from low to high; packages of one line do not import each other
     "points",
     "tensor",
     "nn",
-    "rules",
+    "rules testing",
     "revision",
     "auditing",
     "models",

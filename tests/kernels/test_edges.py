@@ -3,8 +3,9 @@
 import pytest
 import torch
 
-from reqnn.kernels import edges, full_edges, run
+from reqnn.kernels import edges, full_edges, full_layers, run
 from reqnn.kernels.full_edges import Activation
+from reqnn.kernels.full_layers import First, Next
 from reqnn.kernels.groups import Groups
 from reqnn.kernels.power import Power
 
@@ -97,20 +98,29 @@ def test_weighted_sum():
     compare(lambda y, w: edges.weighted_sum(y, index, w), [numbers(M, 3, C), numbers(P, K, seed=3)])
 
 
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("kinds", [2, 3])
-def test_invariants(kind, kinds):
-    (y, z), found = inputs(kind)
-    count = C // kinds
-    compare(lambda y, z: full_edges.invariants(y, z, count, found), [y, z])
-
-
 @pytest.mark.parametrize("kind", ["uniform", "padded"])
-@pytest.mark.parametrize("centre", [True, False])
-def test_add_ends(kind, centre):
-    found = groups(kind == "padded")
-    b = numbers(P, C, seed=4) if centre else None
-    compare(lambda s, a, b: full_edges.add_ends(s, a, b, found), [numbers(found.rows, C), numbers(M, C, seed=3), b])
+@pytest.mark.parametrize("kinds", [2, 3])
+def test_first_layer_of_full_quaternions(kind, kinds):
+    found, count = groups(kind == "padded"), C // kinds
+    (y, z), width = inputs(kind)[0], kinds * count
+    tensors = [y[..., :width], z[..., :width], numbers(M, OUT, seed=3), numbers(P, OUT, seed=4), numbers(OUT, width, seed=5)]
+    compare(lambda p, q, a, b, u: First(p, q, a, b, u, count, y, z, found).stored()[0], tensors)
+
+
+ACTIVATIONS = [Activation(), Activation(1e-3), Activation(0.0, True, 0.2), Activation(1e-3, True, 0.0)]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("activation", ACTIVATIONS, ids=str)
+def test_later_layer_of_full_quaternions(kind, activation):
+    (y, z), found = inputs(kind)
+    count, before = 2, [numbers(found.rows, C, seed=5), y, z, numbers(C, seed=6), numbers(C, seed=7)]
+    shapes = [(OUT, C), (OUT, C), (3 * count, C), (OUT, 3 * count), (OUT,)]
+    weights = [numbers(*shape, seed=8 + i) for i, shape in enumerate(shapes)]
+    compare(lambda *x: Next(*x[:5], x[5:], activation, count, found).stored()[:2], [*before, *weights])
+    layer = Next(*before, tuple(weights), activation, count, found)
+    expected = full_edges.pooled(*layer.stored(), numbers(OUT, seed=1), numbers(OUT, seed=2), activation, found.stored)
+    torch.testing.assert_close(full_layers.pooled(layer, numbers(OUT, seed=1), numbers(OUT, seed=2), activation), expected)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -120,9 +130,7 @@ def test_moments(kind):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(
-    "activation", [Activation(), Activation(1e-3), Activation(0.0, True, 0.2), Activation(1e-3, True, 0.0)], ids=str
-)
+@pytest.mark.parametrize("activation", ACTIVATIONS, ids=str)
 def test_activated_and_pooled(kind, activation):
     (y, z), found = inputs(kind)
     tensors = [numbers(found.rows, C, seed=5), y, z, numbers(C, seed=6), numbers(C, seed=7)]

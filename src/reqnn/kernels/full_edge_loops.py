@@ -17,13 +17,13 @@ ROWS = 64  # of a task
 
 
 @compiled(parallel=True, fastmath={"contract"})
-def invariants(y, z, neighbour, start, count, out):  # type: ignore[no-untyped-def]
-    """The invariants of every row: (R, kinds·count)."""
+def invariants(y, z, neighbour, start, first, last, count, out):  # type: ignore[no-untyped-def]
+    """The invariants of the rows of some centres: (rows, kinds·count)."""
     width = y.shape[2]
-    for i in prange(start.shape[0] - 1):
+    for i in prange(first, last):
         room = np.empty((3, width), y.dtype)
         for r in range(start[i], start[i + 1]):
-            _found(_edge(y, z, neighbour[r], i, r, room), count, out[r])
+            _found(_edge(y, z, neighbour[r], i, r, room), count, out[r - start[first]])
 
 
 @compiled(parallel=True, fastmath={"contract"})
@@ -33,19 +33,20 @@ def invariants_back(y, z, neighbour, start, first, last, count, gradient, of_e):
     for i in prange(first, last):
         room, weight = np.empty((3, width), y.dtype), np.empty(count, y.dtype)
         for r in range(start[i], start[i + 1]):
-            _pulled(_edge(y, z, neighbour[r], i, r, room), count, gradient[r], weight, of_e[r - start[first]])
+            q = r - start[first]
+            _pulled(_edge(y, z, neighbour[r], i, r, room), count, gradient[q], weight, of_e[q])
 
 
 @compiled(parallel=True, fastmath={"contract"})
-def add_ends(s, a, b, neighbour, start, out):  # type: ignore[no-untyped-def]
-    """s + a[j] + b[i]."""
+def add_ends(s, a, b, neighbour, start, first, last):  # type: ignore[no-untyped-def]
+    """s + a[j] + b[i] of the rows of some centres, in place of s (rows, C)."""
     channels = s.shape[1]
-    for i in prange(start.shape[0] - 1):
+    for i in prange(first, last):
         bi = b[i]
         for r in range(start[i], start[i + 1]):
-            row, aj, to = s[r], a[neighbour[r]], out[r]
+            row, aj = s[r - start[first]], a[neighbour[r]]
             for c in range(channels):
-                to[c] = row[c] + (aj[c] + bi[c])
+                row[c] += aj[c] + bi[c]
 
 
 @compiled(parallel=True, fastmath={"contract", "reassoc"})
@@ -153,18 +154,24 @@ def activate_back(  # type: ignore[no-untyped-def]
 
 
 @compiled(parallel=True, fastmath={"contract"})
-def pool(s, y, z, neighbour, start, weight, size, scale, shift, unit, gated, largest, winner, imaginary):  # type: ignore[no-untyped-def]
-    """The largest u of each centre and channel, its row counted from the first, and the mean of the imaginary parts."""
+def pool(  # type: ignore[no-untyped-def]
+    s, y, z, neighbour, start, weight, size, first, last, scale, shift, unit, gated, largest, winner, imaginary
+):
+    """The largest u of some centres and channels, its row counted from the first, and the mean of the imaginary parts.
+
+    s, and y if z is empty, hold the rows of these centres only; the results are those of all centres.
+    """
     channels = s.shape[1]
     one, half, share = s.dtype.type(1), s.dtype.type(0.5), s.dtype.type(1) / s.dtype.type(size)
-    for i in prange(start.shape[0] - 1):
+    for i in prange(first, last):
         room, gate = np.empty((3, channels), s.dtype), np.empty(channels, s.dtype)
         best, place = largest[i], winner[i]
         best[:] = -np.inf
         place[:] = 0
         imaginary[i] = 0
         for r in range(start[i], start[i + 1]):
-            e, here, number = _edge(y, z, neighbour[r], i, r, room), s[r], np.int32(r - start[i])
+            q, number = r - start[first], np.int32(r - start[i])
+            e, here = _edge(y, z, neighbour[r], i, q, room), s[q]
             factor = share * weight[r]
             if unit > 0:
                 factor *= _size(e, unit)

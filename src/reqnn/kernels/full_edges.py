@@ -1,7 +1,5 @@
 """Layers of full quaternions on groups of neighbours: imaginary parts e = y_j + z_i are never stored, real parts s are.
 
-    invariants  ‖p‖, ⟨p, q⟩, ⟨p × q, r⟩ of every edge p_j + p′_i
-    add_ends    s + a_j + b_i
     moments     Σ s and Σ s² over all places
     activated   φ(u) and γ(u)·e/size of every row, u = scale·s + shift, φ a leaky ReLU
     pooled      max_j u and the mean of γ(u)·e/size over each group
@@ -9,7 +7,7 @@
 Each has its derivative by hand and a plain-torch twin, its oracle and what runs on other devices; see `reqnn.kernels.edges`.
 
 Shapes:
-    s: (R, C); y: (M, 3, C); z: (P, 3, C) or None; a: (M, C); b: (P, C); scale, shift: (C,)
+    s: (R, C); y: (M, 3, C); z: (P, 3, C) or None; scale, shift: (C,)
 """
 
 from __future__ import annotations
@@ -23,14 +21,14 @@ from torch.autograd.function import once_differentiable
 
 from reqnn.kernels import edge_loops, full_edge_loops
 from reqnn.kernels.edges import _or_empty, rows
-from reqnn.kernels.full_rows import gate, invariants_reference, unit_reference
+from reqnn.kernels.full_rows import gate, unit_reference
 from reqnn.kernels.groups import Groups
 from reqnn.kernels.run import loops_run_on, run
 
 BLOCK = 64  # rows that are summed up before sums are added in float64
 
 
-class _Ends:
+class Ends:
     """Gradients of edges, a chunk of rows at a time, on their way to y and z."""
 
     def __init__(self, y: Tensor, z: Tensor, groups: Groups) -> None:
@@ -47,64 +45,6 @@ class _Ends:
         if self.gathered:
             where = (self.groups.neighbour, self.groups.start, first, last)
             run(edge_loops.add_to_ends, of_e, *where, self.of_y, self.of_z)
-
-
-class _Invariants(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, y: Tensor, z: Tensor, count: int, groups: Groups) -> Tensor:
-        ctx.save_for_backward(y, z)
-        ctx.count, ctx.groups = count, groups
-        out = y.new_empty(groups.rows, y.shape[2])
-        run(full_edge_loops.invariants, y, z, groups.neighbour, groups.start, count, out)
-        return out
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *gradients: Any) -> tuple:
-        y, z = ctx.saved_tensors
-        groups: Groups = ctx.groups
-        ends, gradient = _Ends(y, z, groups), gradients[0].contiguous()
-        for first, last, part in groups.chunks():
-            of_e = ends.room(part)
-            where = (groups.neighbour, groups.start, first, last)
-            run(full_edge_loops.invariants_back, y, z, *where, ctx.count, gradient, of_e)
-            ends.take(of_e, first, last)
-        return ends.of_y, ends.of_z, None, None
-
-
-def invariants(y: Tensor, z: Tensor | None, count: int, groups: Groups) -> Tensor:
-    """‖p‖, ⟨p, q⟩ and, if there is an r, ⟨p × q, r⟩. Shapes: y (M, 3, kinds·count) → (R, kinds·count)"""
-    if not loops_run_on(y):
-        return invariants_reference(rows(y, z, groups), count)
-    out: Tensor = _Invariants.apply(y, _or_empty(y, z), count, groups)
-    return out
-
-
-class _AddEnds(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, s: Tensor, a: Tensor, b: Tensor, groups: Groups) -> Tensor:
-        ctx.groups, ctx.shapes = groups, (a.shape, b.shape)
-        out = torch.empty_like(s)
-        run(full_edge_loops.add_ends, s, a, b, groups.neighbour, groups.start, out)
-        return out
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *gradients: Any) -> tuple:
-        groups, gradient = ctx.groups, gradients[0].contiguous()
-        of_a, of_b = (gradient.new_zeros(shape) for shape in ctx.shapes)
-        where = (groups.neighbour, groups.start, 0, groups.centres)
-        run(edge_loops.add_to_ends, gradient[:, None], *where, of_a[:, None], of_b[:, None])
-        return gradient, of_a, of_b, None
-
-
-def add_ends(s: Tensor, a: Tensor, b: Tensor | None, groups: Groups) -> Tensor:
-    """s + a_j + b_i of every row."""
-    if not loops_run_on(s):
-        return s + (a[groups.neighbour] if b is None else a[groups.neighbour] + b[groups.centre])
-    b = a.new_zeros(groups.centres, a.shape[1]) if b is None else b
-    out: Tensor = _AddEnds.apply(s.contiguous(), a.contiguous(), b.contiguous(), groups)
-    return out
 
 
 class _Moments(torch.autograd.Function):
@@ -169,7 +109,7 @@ class _Activated(torch.autograd.Function):
         s, y, z, scale, shift = ctx.saved_tensors
         groups, activation = ctx.groups, ctx.activation
         of_real, of_imaginary = (gradient.contiguous() for gradient in gradients)
-        ends, of_s, total = _Ends(y, z, groups), torch.empty_like(s), torch.zeros(2, s.shape[1], dtype=torch.float64)
+        ends, of_s, total = Ends(y, z, groups), torch.empty_like(s), torch.zeros(2, s.shape[1], dtype=torch.float64)
         constants = (scale, shift, activation.unit, activation.gated, activation.slope)
         for first, last, part in groups.chunks():
             of_e, sums = ends.room(part), s.new_empty(last - first, 2, s.shape[1])
@@ -200,7 +140,7 @@ class _Pooled(torch.autograd.Function):
         shape = (groups.centres, s.shape[1])
         largest, imaginary = s.new_empty(shape), s.new_empty(shape[0], 3, shape[1])
         winner = torch.empty(shape, dtype=torch.int32)
-        where = (groups.neighbour, groups.start, groups.weight, groups.size)
+        where = (groups.neighbour, groups.start, groups.weight, groups.size, 0, groups.centres)
         constants = (scale, shift, activation.unit, activation.gated)
         run(full_edge_loops.pool, s, y, z, *where, *constants, largest, winner, imaginary)
         ctx.save_for_backward(s, y, z, scale, shift, winner)
@@ -214,7 +154,7 @@ class _Pooled(torch.autograd.Function):
         s, y, z, scale, shift, winner = ctx.saved_tensors
         groups, activation = ctx.groups, ctx.activation
         of_largest, of_imaginary = (gradient.contiguous() for gradient in gradients[:2])
-        ends, of_s, total = _Ends(y, z, groups), torch.empty_like(s), torch.zeros(2, s.shape[1], dtype=torch.float64)
+        ends, of_s, total = Ends(y, z, groups), torch.empty_like(s), torch.zeros(2, s.shape[1], dtype=torch.float64)
         constants = (scale, shift, activation.unit, activation.gated, winner, of_largest, of_imaginary)
         for first, last, part in groups.chunks():
             of_e, sums = ends.room(part), s.new_empty(last - first, 2, s.shape[1])

@@ -1,4 +1,4 @@
-"""Compiled loops in which the two parts of a full quaternion meet: invariants, of rows and of edges, and the gate.
+"""Compiled loops in which the two parts of a full quaternion meet: invariants of rows, and the gate.
 
 Callers are `reqnn.kernels.full_rows` and `reqnn.kernels.full_edge_loops`; shapes are theirs. When a loop here is changed, clear
 numba's cache: it does not notice a change of a file that a kernel calls into.
@@ -11,7 +11,6 @@ from numba import prange
 
 from reqnn.kernels.compile import compiled
 
-POINTS = 64  # of a task on the way forth
 ROWS = 256  # of a task
 
 
@@ -84,50 +83,6 @@ def row_invariants_back(maps, count, gradient, out):  # type: ignore[no-untyped-
         weight = np.empty(count, maps.dtype)
         for i in range(task * ROWS, min((task + 1) * ROWS, rows)):
             _pulled(maps[i], count, gradient[i], weight, out[i])
-
-
-@compiled
-def _end(near, centre, e):  # type: ignore[no-untyped-def]
-    """e = p_j + p′_i."""
-    for d in range(3):
-        one, two, both = near[d], centre[d], e[d]
-        for c in range(both.shape[0]):
-            both[c] = one[c] + two[c]
-
-
-@compiled(parallel=True, fastmath={"contract"})
-def edge_invariants(near, centre, idx, count, out):  # type: ignore[no-untyped-def]
-    """The invariants of p_j + p′_i. A task owns some points of a cloud."""
-    clouds, points, _, width = near.shape
-    blocks = (points + POINTS - 1) // POINTS
-    for task in prange(clouds * blocks):
-        b, block = task // blocks, task % blocks
-        e = np.empty((3, width), near.dtype)
-        for i in range(block * POINTS, min((block + 1) * POINTS, points)):
-            for place in range(idx.shape[2]):
-                _end(near[b, idx[b, i, place]], centre[b, i], e)
-                _found(e, count, out[b, i, place])
-
-
-@compiled(parallel=True, fastmath={"contract"})
-def edge_invariants_back(near, centre, idx, count, gradient, of_near, of_centre):  # type: ignore[no-untyped-def]
-    """The way back through `edge_invariants`. A task owns a cloud, so that no two write to the same place."""
-    clouds, points, _, width = near.shape
-    for b in prange(clouds):
-        e, of_e = np.empty((3, width), near.dtype), np.empty((3, width), near.dtype)
-        weight = np.empty(count, near.dtype)
-        of_near[b] = 0
-        of_centre[b] = 0
-        for i in range(points):
-            for place in range(idx.shape[2]):
-                j = idx[b, i, place]
-                _end(near[b, j], centre[b, i], e)
-                _pulled(e, count, gradient[b, i, place], weight, of_e)
-                for d in range(3):
-                    at_j, at_i, here = of_near[b, j, d], of_centre[b, i, d], of_e[d]
-                    for c in range(width):
-                        at_j[c] += here[c]
-                        at_i[c] += here[c]
 
 
 @compiled(parallel=True, fastmath={"contract"})

@@ -22,7 +22,7 @@ from torch.autograd.function import once_differentiable
 
 from reqnn.kernels import vector_loops
 from reqnn.kernels.edges import CENTRES, _or_empty, rows
-from reqnn.kernels.full_edges import _Ends
+from reqnn.kernels.full_edges import Ends
 from reqnn.kernels.groups import Groups
 from reqnn.kernels.rows import safe_sqrt
 from reqnn.kernels.run import loops_run_on, run
@@ -42,7 +42,7 @@ class _Lengths(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Any) -> tuple:
         y, z = ctx.saved_tensors
         groups: Groups = ctx.groups
-        ends, of_sums = _Ends(y, z, groups), gradients[0].to(y.dtype).contiguous()
+        ends, of_sums = Ends(y, z, groups), gradients[0].to(y.dtype).contiguous()
         for first, last, part in groups.chunks():
             of_e = ends.room(part)
             where = (groups.neighbour, groups.start, groups.weight, first, last)
@@ -110,7 +110,7 @@ class _Pull:
     def __init__(self, tensors: tuple[Tensor, ...], groups: Groups, pooled: bool = False) -> None:
         self.tensors, self.groups, self.pooled = tensors, groups, pooled
         y, z, yk, zk, scale = tensors[:5]
-        self.edges, self.directions = _Ends(y, z, groups), _Ends(yk, zk, groups)
+        self.edges, self.directions = Ends(y, z, groups), Ends(yk, zk, groups)
         self.sums = torch.zeros(2, len(scale), dtype=torch.float64)
 
     def take(self, gradient: Tensor, first: int, last: int, part: slice) -> None:

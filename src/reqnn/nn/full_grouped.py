@@ -13,16 +13,15 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from reqnn.kernels import full_edges
+from reqnn.kernels import full_edges, full_layers
 from reqnn.kernels.edges import rows as edge_rows
 from reqnn.kernels.full_edges import Activation
-from reqnn.kernels.full_rows import invariants as row_invariants
-from reqnn.kernels.full_rows import invariants_reference
+from reqnn.kernels.full_layers import First, Next
 from reqnn.kernels.groups import Groups
-from reqnn.kernels.products import times
 from reqnn.kernels.rows import from_rows
 from reqnn.kernels.run import loops_run_on
 from reqnn.tensor.gathered import Gathered, Summed, Waiting, constant_along, same_index
+from reqnn.tensor.quaternion_tensor import GradMode
 
 Phi = Callable[[Tensor], Tensor]
 """The activation of the real part."""
@@ -39,37 +38,61 @@ class Weights:
     bias: Tensor | None
     count: int
 
+    def of_rows(self) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+        """W, V, P, U and b of a layer on full quaternions."""
+        assert self.real is not None
+        bias = self.real.new_zeros(len(self.real)) if self.bias is None else self.bias
+        return self.real, self.vectors, self.maps, self.invariants, bias
+
+
+@dataclass(frozen=True, eq=False)
+class Stored:
+    """Rows of both parts: s (R, C) and y (R, 3, C)."""
+
+    s: Tensor
+    y: Tensor
+
+    @property
+    def width(self) -> int:
+        """The number of channels."""
+        return self.s.shape[1]
+
+    def stored(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        """s, y and no z."""
+        return self.s, self.y, None
+
 
 @dataclass(frozen=True, eq=False)
 class FullGrouped(Summed):
     """Rows of full quaternions on groups of neighbours.
 
     Attributes:
-        groups, place, origin, axis: as of `reqnn.nn.grouped.Grouped`.
-        s: (R, C), the real parts.
-        y, z: the imaginary parts, y_j + z_i; rows of their own if z is None and the groups are stored.
+        groups, place, origin, axis, mode: as of `reqnn.nn.grouped.Grouped`.
+        layer: what gives the real parts s (R, C) and the imaginary parts y_j + z_i, rows of their own if z is None.
         scale, shift: of the batch-norm, (C,); None without one.
         activation: what is put off for the imaginary part.
         phi: the activation of the real part, None without one.
+        cell: holds s, y and z once they are computed, for all that share them.
     """
 
     groups: Groups
     place: Tensor
     origin: Tensor
     axis: int
-    s: Tensor
-    y: Tensor
-    z: Tensor | None
+    layer: First | Next | Stored
+    like: Tensor
     scale: Tensor | None = None
     shift: Tensor | None = None
     activation: Activation = field(default_factory=Activation)
     phi: Phi | None = None
     sources: tuple[Waiting, ...] = ()
+    mode: GradMode = field(default_factory=GradMode)
+    cell: dict[str, tuple[Tensor, Tensor, Tensor | None]] = field(default_factory=dict)
 
     @property
     def width(self) -> int:
         """The number of channels."""
-        return self.s.shape[1]
+        return self.layer.width
 
     @property
     def places(self) -> torch.Size:
@@ -79,19 +102,31 @@ class FullGrouped(Summed):
     @cached_property
     def raw(self) -> Tensor:
         """Something with the shape, dtype and device of the components that takes no memory."""
-        return self.s.new_empty(1).expand(4, *self.places[: self.axis], self.width, *self.places[self.axis :])
+        return self.like.new_empty(1).expand(4, *self.places[: self.axis], self.width, *self.places[self.axis :])
+
+    def parts(self) -> tuple[Tensor, Tensor, Tensor | None]:
+        """s, y and z; computed now, and once."""
+        if "parts" not in self.cell:
+            with self.mode():
+                self.cell["parts"] = self.layer.stored()
+        return self.cell["parts"]
 
     def _affine(self) -> tuple[Tensor, Tensor]:
-        scale = self.s.new_ones(self.width) if self.scale is None else self.scale
-        return scale, self.s.new_zeros(self.width) if self.shift is None else self.shift
+        scale = self.like.new_ones(self.width) if self.scale is None else self.scale
+        return scale, self.like.new_zeros(self.width) if self.shift is None else self.shift
+
+    @property
+    def _leaky(self) -> bool:
+        """Whether the loops know the activation of the real part."""
+        return self.phi is None or self.activation.slope != 1
 
     def rows(self) -> tuple[Tensor, Tensor]:
         """Both parts of every row: (R, C), (R, 3, C)."""
+        s, y, z = self.parts()
         if self.scale is None and self.phi is None:
-            return self.s, edge_rows(self.y, self.z, self.groups)
-        leaky = self.phi is None or self.activation.slope != 1
-        real, imaginary = full_edges.activated(self.s, self.y, self.z, *self._affine(), self.activation, self.groups)
-        return real if leaky or self.phi is None else self.phi(real), imaginary
+            return s, edge_rows(y, z, self.groups)
+        real, imaginary = full_edges.activated(s, y, z, *self._affine(), self.activation, self.groups)
+        return real if self._leaky or self.phi is None else self.phi(real), imaginary
 
     def components(self) -> Tensor:
         """The values, (4, *shape)."""
@@ -120,28 +155,25 @@ class FullGrouped(Summed):
         a, b = self.place, other.place
         if (a.data_ptr(), a.shape, a.stride()) != (b.data_ptr(), b.shape, b.stride()) or self.width != other.width:
             return None
-        (real, imaginary), (more, turned) = self.rows(), other.rows()
-        s, y = torch.add(real, more, alpha=factor), torch.add(imaginary, turned, alpha=factor)
-        return FullGrouped(self.groups.stored, self.place, self.origin, self.axis, s, y, None)
+        (real, imaginary), (more, rotating) = self.rows(), other.rows()
+        total = Stored(torch.add(real, more, alpha=factor), torch.add(imaginary, rotating, alpha=factor))
+        return FullGrouped(self.groups.stored, self.place, self.origin, self.axis, total, self.like)
 
     # -- layers ------------------------------------------------------------------------------------------------------
 
     def linear(self, weights: Weights) -> FullGrouped:
         """The rule of linear maps, row by row."""
-        real, imaginary = self.rows()
-        vectors, maps = times(imaginary, weights.vectors), times(imaginary, weights.maps)
-        loops = loops_run_on(maps) and maps.numel() > 0
-        found = row_invariants(maps, weights.count) if loops else invariants_reference(maps, weights.count)
-        s = times(found, weights.invariants)
-        if weights.real is not None:
-            s = s + times(real.contiguous(), weights.real)
-        if weights.bias is not None:
-            s = s + weights.bias
-        return FullGrouped(self.groups.stored, self.place, self.origin, self.axis, s, vectors, None)
+        (scale, shift), activation, groups = self._affine(), self.activation, self.groups
+        s, y, z = self.parts()
+        if not self._leaky:
+            (s, y), z = self.rows(), None
+            scale, shift, activation, groups = torch.ones_like(scale), torch.zeros_like(shift), Activation(), groups.stored
+        layer = Next(s, y, z, scale, shift, weights.of_rows(), activation, weights.count, groups)
+        return FullGrouped(self.groups.stored, self.place, self.origin, self.axis, layer, self.like)
 
     def moments(self) -> Tensor:
         """Σ s and Σ s² over all places, (2, C) float64."""
-        return full_edges.moments(self.s, self.groups)
+        return full_edges.moments(self.parts()[0], self.groups)
 
     def normed(self, scale: Tensor, shift: Tensor, unit: float) -> FullGrouped:
         """Behind a batch-norm."""
@@ -158,7 +190,11 @@ class FullGrouped(Summed):
 
     def pooled(self) -> tuple[Tensor, Tensor, Tensor]:
         """The largest real parts (P, C), the mean imaginary parts (P, 3, C), and the winner's place in its group (P, C)."""
-        found = full_edges.pooled(self.s, self.y, self.z, *self._affine(), self.activation, self.groups)
+        recorded = self.mode.grad or torch.is_grad_enabled()
+        if recorded or "parts" in self.cell or isinstance(self.layer, Stored) or not loops_run_on(self.like):
+            found = full_edges.pooled(*self.parts(), *self._affine(), self.activation, self.groups)
+        else:
+            found = full_layers.pooled(self.layer, *self._affine(), self.activation)
         largest, imaginary, index = found
         return largest if self.phi is None else self.phi(largest), imaginary, index
 
@@ -174,14 +210,16 @@ def first_layer(form: Gathered, weights: Weights, axis: int) -> FullGrouped:
     imaginary = slice(-3, None)
     y, z, groups = form.linear(weights.vectors, imaginary).grouped_along(axis)
     p, q, _ = form.linear(weights.maps, imaginary).grouped_along(axis, groups)
-    s = times(full_edges.invariants(p, q, weights.count, groups), weights.invariants)
+    a, b = y.new_zeros(len(y), weights.invariants.shape[0]), y.new_zeros(groups.centres, weights.invariants.shape[0])
     if weights.real is not None:
-        a, b, _ = form.linear(weights.real, slice(0, 1)).grouped_along(axis, groups)
-        own = None if b is None else b[:, 0]
-        s = full_edges.add_ends(s, a[:, 0], own, groups)
+        near, own, _ = form.linear(weights.real, slice(0, 1)).grouped_along(axis, groups)
+        a, b = near[:, 0].contiguous(), b if own is None else own[:, 0].contiguous()
     if weights.bias is not None:
-        s = s + weights.bias
+        b = b + weights.bias
+    z = y.new_zeros(groups.centres, *y.shape[1:]) if z is None else z
+    q = p.new_zeros(groups.centres, *p.shape[1:]) if q is None else q
+    layer = First(p, q, a, b, weights.invariants, weights.count, y, z, groups)
     shape = form.places
-    origin = torch.arange(shape.numel(), device=s.device)
+    origin = torch.arange(shape.numel(), device=y.device)
     place = origin.view(*shape[:axis], *shape[axis + 1 :], shape[axis]).movedim(-1, axis)
-    return FullGrouped(groups, place, origin, form.axis, s, y, z)
+    return FullGrouped(groups, place, origin, form.axis, layer, y)

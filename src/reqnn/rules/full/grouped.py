@@ -84,7 +84,7 @@ def batch_norm(
     scale = scale if weight is None else scale * weight
     shift = -mean * scale if bias is None else bias - mean * scale
     unit = EPS if choice(x, "unit", "norm", "pool", "both") in ("norm", "both") else 0.0
-    return wrap(kept.normed(scale.to(kept.s.dtype), shift.to(kept.s.dtype), unit), x, 1)
+    return wrap(kept.normed(scale.to(kept.like.dtype), shift.to(kept.like.dtype), unit), x, 1)
 
 
 def _activation(name: str) -> Any:
