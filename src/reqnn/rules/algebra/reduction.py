@@ -72,9 +72,11 @@ def diff(x: Q, n: int = 1, dim: int = -1, prepend: Any = None, append: Any = Non
 
 
 @rule("norm", "linalg_norm", "linalg_vector_norm", "frobenius_norm")
-def norm(x: Q, p: Any = 2, dim: Any = None, keepdim: bool = False, *args: Any, **named: Any) -> Tensor:
+def norm(
+    x: Q, p: Any = 2, dim: Any = None, keepdim: bool = False, out: None = None, dtype: torch.dtype | None = None, **named: Any
+) -> Tensor:
     """√Σ‖q‖² over axes: invariant. Along coordinates it is the length of the vectors."""
-    order = named.get("ord", p)
+    order, x = named.get("ord", p), x if dtype is None else x.to(dtype)
     dims = tuple(range(x.rank)) if dim is None else x.dims(dim)
     if order not in (2, 2.0, "fro", None):
         refuse_over_vectors(x, dims, f"the {order}-norm")
@@ -108,6 +110,8 @@ def cdist(a: Any, b: Any, p: float = 2.0, **named: Any) -> Tensor:
 @rule("pairwise_distance")
 def pairwise_distance(a: Any, b: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     """‖a − b‖ along the last axis."""
+    if eps > 1e-6:  # torch adds it to every coordinate; the default is below what matters
+        raise NoRuleError(f"pairwise_distance with eps={eps}, which is added to coordinates: leave it at 1e-6")
     return norm(a - b, p, -1, keepdim)
 
 

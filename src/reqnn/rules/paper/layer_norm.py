@@ -66,6 +66,12 @@ def group_norm(x: Q, num_groups: int, weight: Tensor | None = None, bias: Tensor
     return _gain(x, x.components * scale.reshape(*scale.shape, *[1] * (x.rank - 2)), weight, bias, 1)
 
 
+def refuse_running(mean: Tensor | None, variance: Tensor | None, use_input_stats: bool) -> None:
+    """Statistics of an instance belong to it: there is no running form of the rule."""
+    if mean is not None or variance is not None or not use_input_stats:
+        raise NoRuleError("instance_norm with running statistics: build it with track_running_stats=False")
+
+
 @paper.rule("instance_norm", row="Instance normalization", extension=True)
 def instance_norm(
     x: Q,
@@ -80,5 +86,6 @@ def instance_norm(
 ) -> Q:
     """Mean squared norm over all places of each sample and channel."""
     refuse_elsewhere(x, 1)
+    refuse_running(running_mean, running_var, use_input_stats)
     power = x.squared_norm().flatten(2).mean(2)
     return _gain(x, x.components * (power + eps).rsqrt().reshape(*power.shape, *[1] * (x.rank - 2)), weight, bias, 1)
