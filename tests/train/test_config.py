@@ -38,6 +38,8 @@ def test_settings_survive_json(tmp_path: Path) -> None:
         ("stretch", -0.1),
         ("warmup", 100),
         ("limit", 0),
+        ("fraction", 0.0),
+        ("fraction", 1.5),
         ("accumulate", 3),
         ("devices", 0),
         ("sampled_from", 512),
