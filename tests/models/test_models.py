@@ -160,7 +160,7 @@ def test_dgcnn_with_votes():
         create_model("dgcnn", votes=2)
 
 
-@pytest.mark.parametrize("extra", [{}, {"votes": 3}, {"votes": 3, "stem": 8}], ids=str)
+@pytest.mark.parametrize("extra", [{}, {"votes": 3}, {"votes": 2, "stem": 8}], ids=str)
 @pytest.mark.parametrize("rules", ["paper", "vector-neurons", "full"])
 def test_dgcnn_on_the_farthest_points_keeps_its_answers(rules, extra):
     options = {"width": 1 / 16, "k": 6, "sample": 16, **extra}

@@ -34,7 +34,7 @@ def test_points_do_not_change_with_orientation_or_order(seed, n):
 @settings(max_examples=25, deadline=None)
 @given(seeds, st.integers(1, 40))
 def test_a_smaller_sample_is_the_beginning_of_a_larger_one(seed, n):
-    """So one search serves all levels of a hierarchy. (A new search among the sampled points would start at *their* centroid.)"""
+    """So one search serves all levels of a hierarchy. (A new one among the sampled points would start at *their* centroid.)"""
     for xyz in (generic(seed), grid(seed)):
         assert torch.equal(farthest_point_sample(xyz, 40)[:, :n], farthest_point_sample(xyz, n))
 

@@ -1,4 +1,4 @@
-"""Gathered storage against ordinary tensors (``fused=False``) on networks in other people's styles, and of the zoo, in float64."""
+"""Gathered storage against ordinary tensors (``fused=False``) on networks of the zoo and in other styles, in float64."""
 
 import pytest
 import torch
@@ -12,7 +12,6 @@ from reqnn.nn.grouped import Grouped
 from reqnn.nn.vector_grouped import VectorGrouped
 from reqnn.rules import get_rules
 from reqnn.tensor.gathered import Gathered, Repeated
-
 
 ZOO = {
     "hierarchy": ("hierarchical_edgeconv", {"npoint": (48, 24, 16), "nsample": (8, 8, 12)}),

@@ -134,7 +134,7 @@ def test_quick_has_what_learns_soonest() -> None:
 
 
 @pytest.mark.parametrize("equivariant", [False, True])
-@pytest.mark.parametrize("model", ["dgcnn", "pointnet", "pointnet2", "pointnet2_msg", "pointconv"])
+@pytest.mark.parametrize("model", ["dgcnn", "hierarchical_edgeconv", "pointnet", "pointnet2", "pointnet2_msg", "pointconv"])
 def test_quick_networks_take_the_clouds_of_the_preset(model: str, equivariant: bool) -> None:
     from reqnn.train.run import build_network
 

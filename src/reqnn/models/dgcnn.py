@@ -14,9 +14,9 @@ from .registry import register
 
 
 class EdgeConv(nn.Sequential):
-    """max_j LeakyReLU(BN(W·[f_j − f_i, f_i])) over the k nearest neighbours in feature space, or among the points of a `cloud`.
+    """max_j LeakyReLU(BN(W·[f_j − f_i, f_i])) over the k nearest neighbours in feature space, or in a `cloud`.
 
-    Shapes: x (B, C, N), cloud (B, C, M) → (B, O, N). Wang et al., section 3.1. Bias-free 1×1 convolution W with 2C input channels.
+    Shapes: x (B, C, N), cloud (B, C, M) → (B, O, N). Wang et al., section 3.1. Bias-free 1×1 convolution W of 2C channels.
     """
 
     def __init__(self, in_channels: int, norm: nn.BatchNorm2d, k: int) -> None:
@@ -24,7 +24,7 @@ class EdgeConv(nn.Sequential):
         super().__init__(convolution, norm, nn.LeakyReLU(0.2))
         self.k = k
 
-    def forward(self, x: torch.Tensor, cloud: torch.Tensor | None = None) -> torch.Tensor:  # type: ignore[override]
+    def forward(self, x: torch.Tensor, cloud: torch.Tensor | None = None) -> torch.Tensor:
         """Edge features, the layer on them, the maximum over neighbours."""
         return super().forward(get_graph_feature(x, self.k, cloud)).max(dim=-1)[0]
 
@@ -104,7 +104,7 @@ class DGCNN(nn.Module):
         return answers[0] if len(answers) == 1 else torch.stack(answers).mean(dim=0)
 
     def classify(self, points: torch.Tensor, cloud: torch.Tensor | None = None) -> torch.Tensor:
-        """Logits (B, num_classes) by all of these points (B, N, 3), the first layer on their neighbours in a cloud (B, M, 3)."""
+        """Logits (B, num_classes) by these points (B, N, 3), the first layer by their neighbours in a cloud (B, M, 3)."""
         x1 = self.conv1(points.transpose(2, 1), None if cloud is None else cloud.transpose(2, 1))
         x2 = self.conv2(x1)
         x3 = self.conv3(x2)

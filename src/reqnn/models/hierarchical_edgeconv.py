@@ -50,13 +50,13 @@ class HierarchicalEdgeConv(nn.Module):
 
     | layer | npoint / nsample | channels |
     |---|---|---|
-    | levels.0 on edges [x_j − x_i, x_i], max over neighbours | 512 / 8 | 6→32 |
-    | levels.1–3 on edges [x_j − x_i, f_j − f_i, f_i], max over neighbours | 256 / 16, 128 / 32, 64 / 64 | 67→64, 131→128, 259→256 |
+    | levels.0 on edges [x_j − x_i, x_i], max | 512 / 8 | 6→32 |
+    | levels.1–3 on edges [x_j − x_i, f_j − f_i, f_i], max | 256 / 16, 128 / 32, 64 / 64 | 67→64, 131→128, 259→256 |
     | conv on [x_i, f_i], max over points | | 259→512 |
     | head | | 512→512→256→classes |
 
-    Neighbours are the nearest in space among all points of the level above (the first: of the cloud), so that nothing is searched
-    in feature space. One farthest point sampling serves all levels: the first n of its points are the sample of n points.
+    Neighbours are the nearest in space among all points of the level above, so that nothing is searched in feature space. One
+    farthest point sampling serves all levels: the first n of its points are the sample of n points.
 
     Shapes: points (B, N, 3) → logits (B, num_classes).
     """
@@ -76,20 +76,17 @@ class HierarchicalEdgeConv(nn.Module):
         widths = [scaled(32 * 2**level, width) for level in range(len(self.npoint) + 1)]
         inputs = [2 * 3, *(3 + 2 * channels for channels in widths)]
         self.levels = nn.ModuleList([EdgeAbstraction(*layer) for layer in zip(inputs, widths[:-1], nsample, strict=False)])
-        self.conv = nn.Sequential(
-            nn.Conv1d(3 + widths[-2], widths[-1], 1, bias=False), nn.BatchNorm1d(widths[-1]), nn.ReLU()
-        )
+        self.conv = nn.Sequential(nn.Conv1d(3 + widths[-2], widths[-1], 1, bias=False), nn.BatchNorm1d(widths[-1]), nn.ReLU())
         self.head = ClassificationHead(widths[-1], num_classes, width, dropout)
 
     def forward(self, points: torch.Tensor) -> torch.Tensor:
         """Logits (B, num_classes) of clouds (B, N, 3)."""
         check_points(points, self.min_points, f"HierarchicalEdgeConv samples npoint = {self.npoint[0]} points")
-        xyz, features = points, None
-        sampled = index_points(points, farthest_point_sample(points, self.npoint[0]))
-        for level, npoint in zip(self.levels, self.npoint, strict=True):
-            centres = sampled[:, :npoint]
-            features = level(xyz, features, centres)
-            xyz = centres
+        xyz = index_points(points, farthest_point_sample(points, self.npoint[0]))
+        features = self.levels[0](points, None, xyz)
+        for level, npoint in zip(self.levels[1:], self.npoint[1:], strict=True):
+            centres = xyz[:, :npoint]
+            xyz, features = centres, level(xyz, features, centres)
         x = self.conv(torch.cat([xyz, features], dim=2).transpose(1, 2))
         return self.head(x.max(dim=-1)[0])
 
