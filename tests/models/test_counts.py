@@ -11,6 +11,8 @@ PARAMETERS = [
     ("pointnet2_msg", {}, 1_747_368),
     ("dgcnn", {}, 2_860_200),
     ("dgcnn", {"extra_conv": False}, 1_809_576),
+    ("dgcnn", {"sample": 128, "stem": 32}, 2_860_200),
+    ("hierarchical_edgeconv", {}, 627_944),
     ("pointconv", {}, 19_569_177),
     ("pointconv", {"dead_parameters": True}, 19_569_177 + 1_053_440),
     # + 3·64 inputs of SA1, − the biases of three DensityNets (8+8+1) and WeightNets (8+8+16)

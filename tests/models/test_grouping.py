@@ -38,6 +38,11 @@ def test_farthest_point_sample(xyz):
         assert idx[b].tolist() == chosen
 
 
+def test_a_sample_of_a_sample_is_its_beginning(xyz):
+    sample = grouping.index_points(xyz, grouping.farthest_point_sample(xyz, 12))
+    assert torch.equal(grouping.farthest_point_sample(sample, 5), torch.arange(5).expand(2, 5))
+
+
 def test_farthest_point_sample_takes_every_point_once(xyz):
     idx = grouping.farthest_point_sample(xyz, 24)
     assert torch.equal(idx.sort(dim=1)[0], torch.arange(24).expand(2, 24))

@@ -7,14 +7,14 @@ import torch
 from reqnn.auditing import audit
 from reqnn.errors import InputError
 from reqnn.models import PointConv, list_models
-from reqnn.models.grouping import farthest_point_sample, index_points, voting_samples
+from reqnn.models.grouping import farthest_point_sample, index_points, knn_point, voting_samples
 from reqnn.models.registry import model_entry
 from reqnn.zoo import create_model
 
 SMALL = {"width": 1 / 16, "npoint": (24, 12), "nsample": (8, 6), "k": 6}
 SMALL_MSG = {"nsample": ((4, 6, 8), (4, 6, 8)), "radius": ((0.4, 0.6, 0.9), (0.6, 0.9, 1.2))}
 SMALL_AUTOENCODER = {"num_points": 12, "latent": 6, "encoder_options": {"k": 6, "extra_conv": False}}
-SAMPLING = ["pointconv", "pointnet2", "pointnet2_msg"]
+SAMPLING = ["hierarchical_edgeconv", "pointconv", "pointnet2", "pointnet2_msg"]
 CLOUDS = {"autoencoder": 12, "pointnet_reconstruction": 40}  # networks that give clouds, and how many points these have
 
 
@@ -119,6 +119,27 @@ def test_dgcnn_on_the_farthest_points():
             create_model("dgcnn", sample=wrong, k=6)
 
 
+def test_dgcnn_with_a_stem():
+    """The first layer reads points that were not sampled; with as many sampled points as there are, it is that of no stem."""
+    net, points = settled("dgcnn", sample=16, stem=8)
+    seen = []
+    net.conv1[0].register_forward_hook(lambda module, inputs, output: seen.append(inputs[0]))
+    net(points)
+    centres = index_points(points, farthest_point_sample(points, 16))
+    offsets = index_points(points, knn_point(8, points, centres)) - centres.unsqueeze(2)
+    torch.testing.assert_close(seen[0][:, :3], offsets.permute(0, 3, 1, 2))
+    torch.testing.assert_close(seen[0][:, 3:], centres.transpose(1, 2).unsqueeze(3).expand(-1, -1, -1, 8))
+    whole, plain = (small("dgcnn", sample=40, stem=stem)[0].eval() for stem in (6, None))
+    torch.testing.assert_close(whole(points), plain(points))
+    with pytest.raises(InputError, match=r"stem = 50 .* only N = 40.*stem=\.\.\."):
+        small("dgcnn", sample=16, stem=50)[0](points)
+    for wrong in (0, 8.0, True):
+        with pytest.raises(InputError, match=f"stem={wrong!r}: give a whole number, at least 1"):
+            create_model("dgcnn", sample=16, k=6, stem=wrong)
+    with pytest.raises(InputError, match="stem=8: set sample="):
+        create_model("dgcnn", k=6, stem=8)
+
+
 def test_dgcnn_with_votes():
     """The mean over the samples, in eval mode; one sample in training, and of clouds without a point to spare."""
     net, points = settled("dgcnn", sample=16, votes=3, dropout=0.0)
@@ -139,13 +160,49 @@ def test_dgcnn_with_votes():
         create_model("dgcnn", votes=2)
 
 
-@pytest.mark.parametrize("votes", [1, 3])
+@pytest.mark.parametrize("extra", [{}, {"votes": 3}, {"votes": 2, "stem": 8}], ids=str)
 @pytest.mark.parametrize("rules", ["paper", "vector-neurons", "full"])
-def test_dgcnn_on_the_farthest_points_keeps_its_answers(rules, votes):
-    options = {"width": 1 / 16, "k": 6, "sample": 16, "votes": votes}
+def test_dgcnn_on_the_farthest_points_keeps_its_answers(rules, extra):
+    options = {"width": 1 / 16, "k": 6, "sample": 16, **extra}
     points = torch.randn(4, 40, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     assert audit(create_model("dgcnn", equivariant=True, rules=rules, **options).double(), points, vector_axis=-1).ok
     assert not audit(create_model("dgcnn", **options).double(), points, vector_axis=-1).ok
+
+
+def test_levels_of_the_hierarchy():
+    """Each on the farthest points of the one before, among all of which it finds neighbours."""
+    net, points = settled("hierarchical_edgeconv", npoint=(24, 12), nsample=(8, 6))
+    seen = [[], []]
+    for level, inputs in zip(net.levels, seen, strict=True):
+        level[0].register_forward_hook(lambda module, given, output, inputs=inputs: inputs.append(given[0]))
+        level.register_forward_hook(lambda module, given, output, inputs=inputs: inputs.append(output))
+    net(points)
+    sampled = index_points(points, farthest_point_sample(points, 24))
+    again = index_points(sampled, farthest_point_sample(sampled, 12))
+    features = seen[0][1]
+    idx = knn_point(6, sampled, again)
+    own = features[:, :12].unsqueeze(2)
+    expected = [
+        index_points(sampled, idx) - again.unsqueeze(2),
+        index_points(features, idx) - own,
+        own.expand(-1, -1, 6, -1),
+    ]
+    torch.testing.assert_close(seen[1][0], torch.cat(expected, 3).permute(0, 3, 1, 2))
+
+
+@pytest.mark.parametrize(
+    ("npoint", "nsample", "message"),
+    [
+        ((), (), "one number of points and of neighbours per level"),
+        ((24, 12), (8,), "one number of points and of neighbours per level"),
+        ((12, 24), (8, 6), "must not increase"),
+        ((24, 12), (8, 25), "at most as many neighbours"),
+        ((24, 0), (8, 6), "must not increase"),
+    ],
+)
+def test_levels_that_do_not_fit(npoint, nsample, message):
+    with pytest.raises(InputError, match=message):
+        create_model("hierarchical_edgeconv", npoint=npoint, nsample=nsample)
 
 
 def test_pointconv_with_more_neighbours_than_points():

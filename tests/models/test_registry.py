@@ -10,8 +10,8 @@ from reqnn.rules import get_rules
 from reqnn.zoo import create, create_model
 
 NAMES = [
-    *("autoencoder", "dgcnn", "pointconv", "pointnet", "pointnet2", "pointnet2_msg", "pointnet_reconstruction"),
-    "pointnet_stn",
+    *("autoencoder", "dgcnn", "hierarchical_edgeconv", "pointconv", "pointnet", "pointnet2", "pointnet2_msg"),
+    *("pointnet_reconstruction", "pointnet_stn"),
 ]
 
 
@@ -40,7 +40,7 @@ def test_create_model_builds_what_the_name_says():
 
 
 def test_unknown_name_gives_the_names_and_the_nearest():
-    with pytest.raises(InputError, match=r"'dgcn' \(did you mean 'dgcnn'\?\); the models are autoencoder, dgcnn, pointconv, "):
+    with pytest.raises(InputError, match=r"'dgcn' \(did you mean 'dgcnn'\?\); the models are autoencoder, dgcnn, "):
         create_model("dgcn")
 
 

@@ -31,6 +31,14 @@ def test_points_do_not_change_with_orientation_or_order(seed, n):
         assert torch.equal(order[farthest_point_sample(turned, n)], farthest_point_sample(xyz, n))
 
 
+@settings(max_examples=25, deadline=None)
+@given(seeds, st.integers(1, 40))
+def test_a_smaller_sample_is_the_beginning_of_a_larger_one(seed, n):
+    """So one search serves all levels of a hierarchy. (A new one among the sampled points would start at *their* centroid.)"""
+    for xyz in (generic(seed), grid(seed)):
+        assert torch.equal(farthest_point_sample(xyz, 40)[:, :n], farthest_point_sample(xyz, n))
+
+
 def test_exact_ties_in_single_precision():
     xyz = grid(4, dtype=torch.float32)
     order = torch.randperm(60, generator=torch.Generator().manual_seed(0))

@@ -23,6 +23,7 @@ POINTS = surfaces(batch=2, points=64).double()
 # layers of the quaternion part, the last one in each with nothing but itself between it and the output
 QUATERNION = {
     "dgcnn": ("conv1", "conv3", "conv5"),
+    "hierarchical_edgeconv": ("levels.0", "levels.1.0", "conv"),
     "pointconv": ("sa1.mlp", "sa3.linear"),
     "pointnet": ("conv1", "bn3", "bn5"),
     "pointnet2": ("sa1.mlps.0", "sa3.mlps.0"),

@@ -38,6 +38,8 @@ def test_settings_survive_json(tmp_path: Path) -> None:
         ("stretch", -0.1),
         ("warmup", 100),
         ("limit", 0),
+        ("fraction", 0.0),
+        ("fraction", 1.5),
         ("accumulate", 3),
         ("devices", 0),
         ("sampled_from", 512),
@@ -132,7 +134,7 @@ def test_quick_has_what_learns_soonest() -> None:
 
 
 @pytest.mark.parametrize("equivariant", [False, True])
-@pytest.mark.parametrize("model", ["dgcnn", "pointnet", "pointnet2", "pointnet2_msg", "pointconv"])
+@pytest.mark.parametrize("model", ["dgcnn", "hierarchical_edgeconv", "pointnet", "pointnet2", "pointnet2_msg", "pointconv"])
 def test_quick_networks_take_the_clouds_of_the_preset(model: str, equivariant: bool) -> None:
     from reqnn.train.run import build_network
 

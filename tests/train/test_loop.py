@@ -195,6 +195,24 @@ def test_a_validation_set_is_split_off_where_none_is_given(clouds: PointClouds, 
     assert 15 < run.metrics["validation_clouds"] < 35
 
 
+def test_a_fraction_of_the_training_clouds(settings: Callable) -> None:
+    """The same share of every class, drawn by the seed, a smaller one within a larger one; validation clouds stay."""
+
+    def chosen(fraction: float, seed: int = 0) -> tuple[set[bytes], torch.Tensor, PointClouds]:
+        train, validation = loop.choose_clouds(settings(data="digits", fraction=fraction, seed=seed))
+        return {cloud.numpy().tobytes() for cloud in train.points}, torch.bincount(train.labels), validation
+
+    everything, per_class, validation = chosen(1.0)
+    some, few, _ = chosen(0.3)
+    fewer, fewest, same = chosen(0.1)
+    assert fewer < some < everything
+    assert fewer != chosen(0.1, seed=1)[0]
+    assert fewer == chosen(0.1)[0]
+    assert (few - 0.3 * per_class).abs().max() <= 1
+    assert (fewest - 0.1 * per_class).abs().max() <= 1
+    assert same.points.equal(validation.points)
+
+
 def test_data_are_found_by_name(settings: Callable) -> None:
     run = fit(settings(epochs=1, data="digits", limit=64), quiet=True)
     assert run.metrics["training_clouds"] + run.metrics["validation_clouds"] == 64

@@ -14,9 +14,9 @@ from reqnn.train.checkpoint import STATE
 from reqnn.train.weights import load_tensors
 
 ARGUMENTS = [
-    *("train", "--model", "pointnet", "--data", "digits", "--points", "24", "--limit", "120", "--batch", "8", "--epochs", "8"),
+    *("train", "--model", "pointnet", "--data", "digits", "--points", "24", "--limit", "240", "--batch", "8", "--epochs", "8"),
     *("--options", '{"width": 0.0625, "dropout": 0.3}', "--workers", "2", "--ema", "0.9", "--jitter", "0.01", "--threads", "1"),
-    *("--checkpoint-steps", "3", "--accelerator", "cpu"),
+    *("--checkpoint-steps", "3", "--accelerator", "cpu", "--fraction", "0.5"),
 ]
 
 

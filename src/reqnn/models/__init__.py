@@ -2,6 +2,7 @@
 
 from .autoencoder import Autoencoder
 from .dgcnn import DGCNN
+from .hierarchical_edgeconv import HierarchicalEdgeConv
 from .pointconv import PointConv
 from .pointnet import PointNet, PointNetReconstruction
 from .pointnet2 import PointNet2, PointNet2MSG
@@ -10,6 +11,7 @@ from .registry import build_model, list_models, register
 __all__ = [
     "DGCNN",
     "Autoencoder",
+    "HierarchicalEdgeConv",
     "PointConv",
     "PointNet",
     "PointNet2",

@@ -14,9 +14,9 @@ from .registry import register
 
 
 class EdgeConv(nn.Sequential):
-    """max_j LeakyReLU(BN(W·[f_j − f_i, f_i])) over the k nearest neighbours in feature space.
+    """max_j LeakyReLU(BN(W·[f_j − f_i, f_i])) over the k nearest neighbours in feature space, or in a `cloud`.
 
-    Shapes: (B, C, N) → (B, O, N). Wang et al., section 3.1. Bias-free 1×1 convolution W with 2C input channels.
+    Shapes: x (B, C, N), cloud (B, C, M) → (B, O, N). Wang et al., section 3.1. Bias-free 1×1 convolution W of 2C channels.
     """
 
     def __init__(self, in_channels: int, norm: nn.BatchNorm2d, k: int) -> None:
@@ -24,9 +24,9 @@ class EdgeConv(nn.Sequential):
         super().__init__(convolution, norm, nn.LeakyReLU(0.2))
         self.k = k
 
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
+    def forward(self, x: torch.Tensor, cloud: torch.Tensor | None = None) -> torch.Tensor:
         """Edge features, the layer on them, the maximum over neighbours."""
-        return super().forward(get_graph_feature(x, self.k)).max(dim=-1)[0]
+        return super().forward(get_graph_feature(x, self.k, cloud)).max(dim=-1)[0]
 
 
 @register("dgcnn", to_real="conv6", recipes={"full": {"to_real": "conv5"}})
@@ -49,6 +49,9 @@ class DGCNN(nn.Module):
     first points of that (in a revised network: the outermost ones): v times the cost, for answers that depend less on which
     points were chosen. Training is the same; a cloud with no point to spare is answered by one sample.
 
+    With `stem` = s, the first edge convolution is over the s nearest of *all* points of the cloud around each sampled point, so
+    that no point is left out; the others stay on the sampled points.
+
     Shapes: points (B, N, 3) → logits (B, num_classes).
     """
 
@@ -61,6 +64,7 @@ class DGCNN(nn.Module):
         dropout: float = 0.5,
         sample: int | None = None,
         votes: int = 1,
+        stem: int | None = None,
     ) -> None:
         super().__init__()
         if sample is not None and (isinstance(sample, bool) or not isinstance(sample, int) or sample < k):
@@ -68,14 +72,17 @@ class DGCNN(nn.Module):
         if isinstance(votes, bool) or not isinstance(votes, int) or votes < 1 or (votes > 1 and sample is None):
             advice = "set sample=, the points of each vote" if sample is None else "give a whole number, at least 1"
             raise InputError(f"votes={votes!r}: {advice}")
-        self.k, self.sample, self.votes = k, sample, votes
-        self.min_points = sample or k
+        if stem is not None and (isinstance(stem, bool) or not isinstance(stem, int) or stem < 1 or sample is None):
+            advice = "set sample=, the points around which they lie" if sample is None else "give a whole number, at least 1"
+            raise InputError(f"stem={stem!r}: {advice}")
+        self.k, self.sample, self.votes, self.stem = k, sample, votes, stem
+        self.min_points = max(sample or k, stem or 1)
         c1, c2, c3, c4, emb = (scaled(c, width) for c in (64, 64, 128, 256, 1024))
         # As in the authors' code, a batch-norm has two names: its own, and its place in the convolution's block.
         self.bn1, self.bn2 = nn.BatchNorm2d(c1), nn.BatchNorm2d(c2)
         self.bn3, self.bn4 = nn.BatchNorm2d(c3), nn.BatchNorm2d(c4)
         self.bn5 = nn.BatchNorm1d(emb)
-        self.conv1, self.conv2 = EdgeConv(3, self.bn1, k), EdgeConv(c1, self.bn2, k)
+        self.conv1, self.conv2 = EdgeConv(3, self.bn1, stem or k), EdgeConv(c1, self.bn2, k)
         self.conv3, self.conv4 = EdgeConv(c2, self.bn3, k), EdgeConv(c3, self.bn4, k)
         self.conv5 = nn.Sequential(nn.Conv1d(c1 + c2 + c3 + c4, emb, 1, bias=False), self.bn5, nn.LeakyReLU(0.2))
         self.conv6: nn.Module = nn.Identity()
@@ -90,14 +97,15 @@ class DGCNN(nn.Module):
             check_points(points, self.k, f"DGCNN connects each point to its k = {self.k} nearest", option="k")
             return self.classify(points)
         check_points(points, self.sample, f"DGCNN takes sample = {self.sample} points of the cloud", option="sample")
+        if self.stem is not None:
+            check_points(points, self.stem, f"DGCNN reads the stem = {self.stem} nearest points of the cloud", option="stem")
         samples = voting_samples(points, self.sample, 1 if self.training else self.votes)
-        answers = [self.classify(sample) for sample in samples]
+        answers = [self.classify(sample, None if self.stem is None else points) for sample in samples]
         return answers[0] if len(answers) == 1 else torch.stack(answers).mean(dim=0)
 
-    def classify(self, points: torch.Tensor) -> torch.Tensor:
-        """Logits (B, num_classes) by all of these points (B, N, 3)."""
-        x = points.transpose(2, 1)
-        x1 = self.conv1(x)
+    def classify(self, points: torch.Tensor, cloud: torch.Tensor | None = None) -> torch.Tensor:
+        """Logits (B, num_classes) by these points (B, N, 3), the first layer by their neighbours in a cloud (B, M, 3)."""
+        x1 = self.conv1(points.transpose(2, 1), None if cloud is None else cloud.transpose(2, 1))
         x2 = self.conv2(x1)
         x3 = self.conv3(x2)
         x4 = self.conv4(x3)

@@ -108,14 +108,17 @@ def knn(x: torch.Tensor, k: int) -> torch.Tensor:
     return square_distance(points, points).topk(k, dim=-1, largest=False)[1]
 
 
-def get_graph_feature(x: torch.Tensor, k: int) -> torch.Tensor:
-    """Edge features [f_j − f_i, f_i] of each point i and its k nearest neighbours j in feature space.
+def get_graph_feature(x: torch.Tensor, k: int, cloud: torch.Tensor | None = None) -> torch.Tensor:
+    """Edge features [f_j − f_i, f_i] of each point i and its k nearest neighbours j in feature space, or in another `cloud`.
 
-    Shapes: x (B, C, N) → (B, 2C, N, k). Wang et al., DGCNN, TOG 2019, equation 8.
+    Shapes: x (B, C, N), cloud (B, C, M) → (B, 2C, N, k). Wang et al., DGCNN, TOG 2019, equation 8.
     """
-    idx = knn(x, k)
     points = x.transpose(2, 1)
-    neighbours = index_points(points, idx)
+    if cloud is None:
+        neighbours = index_points(points, knn(x, k))
+    else:
+        others = cloud.transpose(2, 1)
+        neighbours = index_points(others, knn_point(k, others, points))
     centres = points.unsqueeze(2).expand_as(neighbours)
     return torch.cat([neighbours - centres, centres], dim=3).permute(0, 3, 1, 2).contiguous()
 

@@ -69,8 +69,10 @@ class TrainConfig:
     """Points of a cloud."""
     validation: float = 0.1
     """The share of the training set that the best weights are chosen by; it is not trained on."""
+    fraction: float = 1.0
+    """Train on this share of the training clouds of each class, drawn by the seed; validation clouds stay the same."""
     limit: int | None = None
-    """Use only so many training clouds, to try things."""
+    """Use only so many clouds for training and validation, to try things."""
 
     protocol: Protocol = "NR"
     """Rotations of the training clouds: NR none, y or z about that axis, vertical about the data set's own, AR any."""
@@ -157,6 +159,7 @@ class TrainConfig:
         self._require(self.validation > 0, "validation", "must be above 0: the best weights are never chosen by the test set")
         self._require(self.min_lr <= self.lr, "min_lr", f"must not be above lr = {self.lr}")
         self._require(self.warmup < self.epochs, "warmup", f"must end before the {self.epochs} epochs do")
+        self._require(0 < self.fraction <= 1, "fraction", "must be above 0 and at most 1")
         self._require(self.limit is None or self.limit >= 1, "limit", "must be at least 1")
         enough = self.sampled_from == 0 or self.sampled_from >= self.points
         self._require(enough, "sampled_from", f"must be 0 or at least points = {self.points}")

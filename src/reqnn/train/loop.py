@@ -92,7 +92,8 @@ def choose_clouds(
 ) -> tuple[PointClouds, PointClouds]:
     """The clouds to train on and to validate by: those given, else those that the settings name; a split where one is missing.
 
-    The split does not depend on the seed of the settings: runs with different seeds can be compared.
+    The split does not depend on the seed of the settings: runs with different seeds can be compared. A `fraction` of the
+    training clouds is drawn by the seed, so that a larger one holds a smaller one.
     """
     if train is None:
         train = data.load(config.data, "train", points=config.sampled_from or config.points, root=config.root)
@@ -103,6 +104,8 @@ def choose_clouds(
         train, validation = data.split_validation(train, config.validation, seed=0)
     if not len(validation):
         raise InputError(f"{train.name}: no clouds are left to validate by; raise validation or give more clouds")
+    if config.fraction < 1:
+        train, _ = data.split_validation(train, 1 - config.fraction, seed=config.seed)
     return train, replace(validation, points=validation.points[:, : config.points], normals=None)
 
 

@@ -37,6 +37,12 @@ _SAMPLED = 1024
 """Points of clouds of which a network takes the farthest ones by itself; it learns more from these than from as many others."""
 _QUICK_OPTIONS: dict[str, dict[str, Any]] = {
     "dgcnn": {"width": 0.5, "k": 16, "sample": 256, "dropout": 0.0},
+    "hierarchical_edgeconv": {
+        "width": 0.5,
+        "dropout": 0.0,
+        "npoint": [512, 256, 128, 64],
+        "nsample": [8, 16, 32, 32],
+    },
     "pointnet": {"width": 0.5, "dropout": 0.0},
     "pointnet2": {"width": 0.5, "dropout": 0.0, "npoint": [128, 32], "radius": [0.3, 0.6], "nsample": [16, 16]},
     "pointnet2_msg": {
