@@ -12,9 +12,10 @@ import torch
 import trimesh
 from turned_solids import rotations, solids
 
+from experiments.weights.export import export_weights
 from reqnn.cli import main
 from reqnn.commands.predict import DEFAULT
-from reqnn.pretrained import export_weights, find_files, list_weights, load
+from reqnn.pretrained import find_files, list_weights, load
 
 classify_module = importlib.import_module("reqnn.pretrained.classify")  # the package has a function of that name
 BESIDE = Path(__file__).resolve().parents[2].parent / "shared" / "data"

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 import reqnn
+from experiments.weights.export import LARGEST, export_weights
 from reqnn.errors import InputError
-from reqnn.pretrained import export_weights, list_weights, load
-from reqnn.pretrained.export import LARGEST
+from reqnn.pretrained import list_weights, load
 from reqnn.train import load_run, shipped
 
 

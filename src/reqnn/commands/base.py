@@ -15,8 +15,6 @@ from reqnn.errors import InputError
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from reqnn.trials.running import Outcome
-
 OK, NOT_OK, BAD_INPUT, UNEXPECTED, INTERRUPTED = 0, 1, 2, 3, 130
 """Exit codes."""
 
@@ -56,17 +54,6 @@ def busy(message: str) -> Iterator[None]:
             yield
     else:
         yield
-
-
-def tell_outcome(outcome: Outcome) -> int:
-    """Say what a pass over trials has left, and why; the exit code."""
-    for key, holder in outcome.elsewhere.items():
-        print(f"{key}: trained elsewhere ({holder})", file=sys.stderr)
-    for key, reason in outcome.failed.items():
-        print(f"error: {key}: {reason}", file=sys.stderr)
-    if outcome.out_of_time:
-        print("the time is up; the same command goes on", file=sys.stderr)
-    return BAD_INPUT if outcome.failed else OK
 
 
 def write_json(data: dict[str, Any], path: str) -> None:

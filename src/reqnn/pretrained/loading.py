@@ -7,12 +7,11 @@ import json
 from pathlib import Path
 from typing import Any
 
-from torch import nn
-
 from reqnn.errors import InputError
 from reqnn.train import shipped
 from reqnn.train.run import Run, load_run
 from reqnn.train.shipped import list_weights
+from reqnn.train.weights import count_parameters
 
 
 def load(name_or_path: str | Path) -> Any:
@@ -57,11 +56,6 @@ def facts(run: Run) -> dict[str, Any]:
         "classes": list(run.classes),
         "parameters": count_parameters(run.model),
     }
-
-
-def count_parameters(model: nn.Module) -> int:
-    """The number of trained numbers, each counted once."""
-    return sum(parameter.numel() for parameter in model.parameters())
 
 
 def _unknown(name: str) -> str:

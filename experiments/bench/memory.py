@@ -1,0 +1,55 @@
+"""Peak memory of inference and of a training step, each in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from experiments.bench.settings import Settings
+from experiments.bench.variants import FUSED, MODES, ORIGINAL, TRAINING, variant_names
+
+Record = dict[str, Any]
+SECONDS_TO_START = 120  # importing, building and compiling, on a slow machine
+
+
+def measure_memory(settings: Settings, note: Callable[[str], None]) -> list[Record]:
+    """Records of all networks, variants and modes, at the sizes at which ratios are asked for."""
+    records: list[Record] = []
+    for model, mode, variant in comparisons(settings):
+        for batch, points in settings.target_sizes():
+            note(f"memory of {model}, {variant}, {mode}, {batch} × {points} points")
+            where = {"model": model, "variant": variant, "mode": mode, "batch": batch, "points": points}
+            records.append({"what": "memory", **where, **in_fresh_process(where, settings)})
+    return records
+
+
+def comparisons(settings: Settings) -> list[tuple[str, str, str]]:
+    """Network, mode and variant: all of them, or, in brief, the training step of one network before and after."""
+    if settings.brief:
+        return [(settings.models[0], TRAINING, variant) for variant in (ORIGINAL, FUSED)]
+    return [(model, mode, variant) for model in settings.models for mode in MODES for variant in variant_names(model)]
+
+
+def in_fresh_process(where: dict[str, Any], settings: Settings) -> Record:
+    """What `experiments.bench.probe` prints; a process that is killed or takes too long is a reason, too."""
+    request = {**where, "threads": settings.threads, "seed": settings.seed, "width": settings.width}
+    command = [sys.executable, "-m", "experiments.bench.probe", json.dumps(request)]
+    nothing = {"peak_bytes": None, "saved_bytes": None}
+    try:
+        environment = os.environ | {"PYTHONPATH": os.pathsep.join(sys.path)}  # wherever we are, it finds this clone
+        limit = SECONDS_TO_START + 4 * settings.max_seconds
+        done = subprocess.run(command, capture_output=True, text=True, timeout=limit, check=False, env=environment)
+    except subprocess.TimeoutExpired:
+        return {**nothing, "skipped": f"takes longer than {settings.max_seconds:g} s (--max-seconds)"}
+    if done.returncode < 0:
+        why = "probably out of memory" if done.returncode == -9 else "someone stopped it"
+        return {**nothing, "skipped": f"the process was ended by signal {-done.returncode}: {why}"}
+    if done.returncode > 0:
+        last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+        return {**nothing, "skipped": f"failed: {last}"}
+    result: Record = json.loads(done.stdout.strip().splitlines()[-1])
+    return result
