@@ -7,6 +7,7 @@ import reqnn
 
 LAYERS = (  # from low to high; packages of one line do not import each other
     "errors version defaults",
+    "extras",
     "quaternion provenance kernels",
     "table",
     "points",

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import torch
 import torch.nn.functional as F
+from filelock import FileLock
 from torch import nn
 
-from experiments.harness.run_lock import RunLock
 from reqnn.errors import InputError
 from reqnn.train.checkpoint import write_json
 from reqnn.train.config import TrainConfig
@@ -22,7 +22,6 @@ from reqnn.train.run import build_network
 from reqnn.train.weights import count_parameters
 
 CLASSES = 40
-WAIT = 2.0  # seconds between two looks at whether another process has measured
 
 
 @dataclass(frozen=True)
@@ -99,24 +98,18 @@ def settled_paces(path: Path, wanted: Mapping[str, Mapping[str, TrainConfig]], m
         wanted: network → name of a pace → its settings; the paces of a network are measured in turns.
         may_measure: where it is False, a pace that is missing raises `InputError`.
     """
-    lock = RunLock(path.with_suffix(".lock"))
-    while True:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(path.with_suffix(".lock")):
         paces = read_paces(path)
         missing = [name for group in wanted.values() for name in group if not _known(paces, name, group[name])]
-        if not missing:
-            return paces
-        if not may_measure:
+        if missing and not may_measure:
             raise InputError(f"{path} has no pace of {', '.join(missing)} yet; run the command without --show first")
-        with lock.held() as ours:
-            if ours:
-                paces = read_paces(path)
-                for group in wanted.values():
-                    if not all(_known(paces, name, group[name]) for name in group):
-                        kept = {name: paces[name] for name in group if _known(paces, name, group[name])}
-                        paces |= measure_pace(group) | kept
-                        write_paces(path, paces)
-                return paces
-        time.sleep(WAIT)
+        for group in wanted.values():
+            if not all(_known(paces, name, group[name]) for name in group):
+                kept = {name: paces[name] for name in group if _known(paces, name, group[name])}
+                paces |= measure_pace(group) | kept
+                write_paces(path, paces)
+        return paces
 
 
 def _known(paces: Mapping[str, Pace], name: str, config: TrainConfig) -> bool:

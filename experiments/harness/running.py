@@ -1,6 +1,6 @@
 """Run the trials that have no result yet: each goes on where it was stopped, and by one process at a time.
 
-Any number of processes, on any number of machines, may do this on the same two folders.
+Any number of processes may do this on the same two folders.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from typing import Any
 
 from experiments.harness.accuracy import load_test_set, rotation_test, run_facts
 from experiments.harness.results import SEED, check_run, read_result, write_result
-from experiments.harness.run_lock import RunLock
+from experiments.harness.run_lock import locked
 from experiments.harness.succession import in_order, run_folder, run_settings, waits
 from experiments.harness.trial import Trial
 from reqnn.commands.base import BAD_INPUT, OK
@@ -82,21 +82,16 @@ def run_trials(
         if waits(one, runs):
             continue  # the outcome tells what became of the trial that it begins with
         folder = run_folder(runs, one)
-        lock = RunLock(folder.with_name(f"{one.stem}.lock"))
-        with lock.held() as ours:
-            if not ours:
-                holder = lock.holder() or {"host": "another process", "pid": "?"}
-                outcome.elsewhere[one.key] = f"{holder['host']}, process {holder['pid']}"
+        with locked(folder.with_name(f"{one.stem}.lock")) as holder:
+            if holder is not None:
+                outcome.elsewhere[one.key] = holder
                 continue
             if read_result(out, one) is not None and not _awaited(one, missing, runs):
                 continue  # another process measured it while we were busy
             say(f"\n[{number}/{len(missing)}] {one.title}")
             try:
-                path = _measure(one, Path(out), Path(runs), end, lock.owned)
+                path = _measure(one, Path(out), Path(runs), end)
             except Stopped:
-                if lock.lost:
-                    outcome.elsewhere[one.key] = "a process that took this run over"
-                    continue
                 if end is not None and time.monotonic() >= end:
                     outcome.out_of_time = True
                     break
@@ -132,11 +127,11 @@ def _awaited(one: Trial, others: Sequence[Trial], runs: str | Path) -> bool:
     return any(other.after == one and waits(other, runs) for other in others)
 
 
-def _measure(one: Trial, out: Path, runs: Path, end: float | None, owned: Callable[[], bool]) -> Path:
+def _measure(one: Trial, out: Path, runs: Path, end: float | None) -> Path:
     config, folder = run_settings(one, runs), run_folder(runs, one)
     clouds = load_test_set(config, one.test_shapes)  # a test set that is not there is found out about before training
     with _stopped_at(end):
-        run = fit(config, resume=True, owned=owned)
+        run = fit(config, resume=True)
     if read_result(out, one) is not None:
         return folder  # only its weights were wanted: what was published stays
     found: dict[str, Any] = {}

@@ -17,7 +17,12 @@ from reqnn.version import __version__
 DESCRIPTION = "Rotation-equivariant, permutation-invariant networks for 3D point clouds, revised from ordinary ones."
 
 
-def parse(arguments: Sequence[str], commands: Mapping[str, type[Command]], prog: str, description: str) -> Command:
+def parse(
+    arguments: Sequence[str],
+    commands: Mapping[str, type[Command]] = COMMANDS,
+    prog: str = "reqnn",
+    description: str = DESCRIPTION,
+) -> Command:
     """The subcommand that the arguments name; exits with 2 where they do not parse, with 0 after --help."""
     import tyro
 

@@ -11,6 +11,10 @@ class InputError(ReqnnError, ValueError):
     """An argument has the wrong shape, dtype or values; the message says what was given and what to do."""
 
 
+class MissingPackageError(ReqnnError, ImportError):
+    """An optional package is not installed; the message says how to install it."""
+
+
 class Stopped(Exception):
     """A training ends before it is done: it was interrupted, its time is up, or another process has taken its run over.
 

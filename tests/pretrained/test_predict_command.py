@@ -3,8 +3,6 @@
 import importlib
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -29,14 +27,6 @@ def files(tmp_path):
     for name, (vertices, faces) in solids().items():
         trimesh.Trimesh(vertices, faces, process=False).export(folder / f"{name}.ply")
     return folder
-
-
-def test_help_needs_no_torch():
-    code = "import sys, reqnn.cli as c\ntry: c.parse(sys.argv[1:])\nexcept SystemExit: assert 'torch' not in sys.modules"
-    for command in ("predict", "export-weights", "paper"):
-        done = subprocess.run([sys.executable, "-c", code, command, "--help"], capture_output=True, text=True, timeout=60)
-        assert done.returncode == 0, done.stderr
-        assert f"reqnn {command}" in done.stdout
 
 
 def test_text(files, run_folder, capsys):

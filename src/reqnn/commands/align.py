@@ -10,6 +10,7 @@ import tyro
 
 from reqnn.commands.base import OK, Command, busy, console, write_json
 from reqnn.errors import InputError
+from reqnn.extras import need
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -96,8 +97,8 @@ class Align(Command):
     def _write(self, shape: Shape, found: Alignment, record: dict[str, Any]) -> list[Path]:
         """The moved source as a PLY, with its faces where it has some, the matrix as text, everything as JSON."""
         import numpy as np
-        import trimesh
 
+        trimesh = need("trimesh")
         folder = Path(self.out)
         moved = shape.vertices @ found.rotation.numpy().T + found.translation.numpy()
         geometry: Any = trimesh.PointCloud(moved) if shape.faces is None else trimesh.Trimesh(moved, shape.faces, process=False)

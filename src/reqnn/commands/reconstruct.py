@@ -10,6 +10,7 @@ import tyro
 
 from reqnn.commands.base import OK, Command, console, write_json
 from reqnn.errors import InputError
+from reqnn.extras import need
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -139,7 +140,5 @@ def _folder(name: str) -> Path:
 
 def _write_ply(xyz: Tensor, path: Path) -> Path:
     """Points (N, 3), in the units of the file they come from."""
-    import trimesh
-
-    trimesh.PointCloud(xyz.numpy()).export(path)
+    need("trimesh").PointCloud(xyz.numpy()).export(path)
     return path

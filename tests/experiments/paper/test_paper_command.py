@@ -40,7 +40,7 @@ def test_cells_are_trained_and_the_table_is_shown(place, capsys):
 
 def test_time_that_is_up_is_said(place, capsys):
     assert main(["paper", "table4", "--budget", "quick", "--max-minutes", "0"]) == 0
-    assert "the same command goes on" in capsys.readouterr().err
+    assert "the same command continues" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize(
