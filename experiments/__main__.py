@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from experiments.alignment.command import BenchAlign
 from experiments.autoencoders.command import Autoencoders
 from experiments.bench.command import Bench
+from experiments.bench_styles import BenchStyles
 from experiments.compare.command import Compare
 from experiments.paper.command import Paper
 from experiments.weights.command import ExportWeights
@@ -22,6 +23,7 @@ EXPERIMENTS: dict[str, type[Command]] = {
     "autoencoders": Autoencoders,
     "export-weights": ExportWeights,
     "bench": Bench,
+    "bench-styles": BenchStyles,
     "bench-align": BenchAlign,
 }
 

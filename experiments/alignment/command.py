@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import tyro
-
-from reqnn.commands.base import NOT_OK, OK, Command, console
+from reqnn.commands.base import NOT_OK, OK, Command, console, make_folder, optional, show_written
 from reqnn.errors import InputError
 
 if TYPE_CHECKING:
@@ -36,16 +33,16 @@ class BenchAlign(Command):
     data: str = "modelnet40"
     """A data set, by name or path; its test split."""
 
-    root: Annotated[str | None, tyro.conf.arg(metavar="FOLDER", help_behavior_hint="")] = None
+    root: Annotated[str | None, optional("FOLDER")] = None
     """The folder with the data sets. Default: $REQNN_DATA."""
 
     points: int = 1024
     """Points in a cloud; a sampling has half of them."""
 
-    limit: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")] = None
+    limit: Annotated[int | None, optional("INT")] = None
     """So many shapes of each class only, drawn by the seed. Default: all."""
 
-    model: Annotated[str | None, tyro.conf.arg(metavar="RUN", help_behavior_hint="")] = None
+    model: Annotated[str | None, optional("RUN")] = None
     """An equivariant run whose features are tried, too. Default: an untrained REQNN-DGCNN of a quarter of the width."""
 
     network_shapes: int = 5
@@ -63,11 +60,7 @@ class BenchAlign(Command):
         from experiments.alignment.report import classes_table, ways_table, write
         from reqnn import data
 
-        folder = Path(self.out)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"--out {folder}: the folder cannot be made ({error.strerror})") from error
+        folder = make_folder(self.out)
         clouds = self._chosen(data.load(self.data, "test", points=self.points, root=self.root))
         result = run(
             clouds, self.seed, self._network(), self.network_shapes, lambda text: print(text, file=sys.stderr, flush=True)
@@ -76,8 +69,7 @@ class BenchAlign(Command):
         screen = console()
         ways_table(result).print(screen)
         classes_table(result).print(screen)
-        for path in write(result, folder):
-            screen.print(f"wrote {path}", highlight=False, soft_wrap=True)
+        show_written(write(result, folder))
         return OK if float(result.copies.errors.median()) < ALLOWED else NOT_OK
 
     def _chosen(self, clouds: PointClouds) -> PointClouds:

@@ -84,10 +84,9 @@ def write(result: Experiment, folder: Path) -> list[Path]:
     ways, classes = ways_table(result), classes_table(result)
     ways.records = [{"table": "ways", **r} for r in ways.records] + [{"table": "classes", **r} for r in classes.records]
     paths = ways.write(folder)
-    head, _, stamp = ways.to_markdown().partition("<sub>")
-    by_class = classes.to_markdown().partition("<sub>")[0].replace("# ", "## ", 1)
     picture = draw(result, folder / "align.png")
-    text = f"{head}![Rotation errors, and what the confidence flags]({picture.name})\n\n{by_class}<sub>{stamp}"
+    parts = ["# Alignment", f"![Rotation errors, and what the confidence flags]({picture.name})"]
+    text = "\n\n".join([*parts, ways.to_markdown(2), classes.to_markdown(2), ways.stamp()]) + "\n"
     paths[0].write_text(text, encoding="utf-8")
     return [*paths, picture]
 

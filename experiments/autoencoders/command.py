@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reqnn.commands.base import NOT_OK, OK, Command, busy, console
+from reqnn.commands.base import NOT_OK, OK, Command, busy, console, show_written
 
 if TYPE_CHECKING:
     from reqnn.data.dataset import PointClouds
@@ -84,8 +84,7 @@ class Autoencoders(Command):
         paths = table.write(folder)
         paths.append(draw_pictures(runs, test, folder / "autoencoder.png"))
         paths.append(draw_mixtures(runs[REVISED], test, folder / "autoencoder_latents.png"))
-        for path in paths:
-            screen.print(f"wrote {path}", highlight=False, soft_wrap=True)
+        show_written(paths)
         revised = next(comparison for comparison in found if comparison.name == REVISED)
         return OK if revised.results[1].chamfer_change < TOLERANCE else NOT_OK
 

@@ -91,16 +91,17 @@ class Bench(Command):
         from experiments.bench.plot import draw
         from experiments.bench.report import left_out, markdown, tables
         from experiments.bench.run import run
+        from experiments.harness.files import write_page, write_result_file
 
         name = "bench-quick" if self.quick else "bench"
         file = Path(self.out) / f"{name}.json"
         before = _read(file) if self.add else {}
-        _write(file, json.dumps(before))  # a folder that cannot be written shall be found out now, not in an hour
+        write_result_file(file, before)  # a folder that cannot be written shall be found out now, not in an hour
         results: dict[str, Any] = {}
         for results in run(settings, lambda message: print(message, file=sys.stderr, flush=True), before):
-            _write(file, json.dumps(results, indent=1, ensure_ascii=False))
+            write_result_file(file, results)
         picture = draw(results, file.with_suffix(".png"))
-        _write(file.with_suffix(".md"), markdown(results, picture.name if picture else None))
+        write_page(file.with_suffix(".md"), markdown(results, picture.name if picture else None))
         screen = console()
         for table in tables(results):
             table.print(screen)
@@ -116,11 +117,3 @@ def _read(path: Path) -> dict[str, Any]:
     except (OSError, ValueError) as error:
         raise InputError(f"--add: {path} holds no results to add to ({error}); leave --add out") from error
     return results
-
-
-def _write(path: Path, text: str) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(f"{text}\n", encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"--out: {path} cannot be written ({error.strerror})") from error

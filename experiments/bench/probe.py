@@ -1,10 +1,9 @@
-"""Memory of one call in this process, a fresh one: ``python -m experiments.bench.probe '{…}'`` prints JSON."""
+"""Memory of one call in this process, which should be a fresh one."""
 
 from __future__ import annotations
 
 import ctypes
 import gc
-import json
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -85,7 +84,3 @@ def probe(
     except ReqnnError as error:
         return {"peak_bytes": None, "saved_bytes": None, "skipped": str(error)}
     return {"peak_bytes": peak, "saved_bytes": saved, "skipped": None}
-
-
-if __name__ == "__main__":
-    print(json.dumps(probe(**json.loads(sys.argv[1]))))

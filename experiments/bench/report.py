@@ -110,10 +110,7 @@ def markdown(results: Record, picture: str | None = None) -> str:
     lines += [f"{results['cpu']}, {settings['threads']} threads, float32, {_repeats(results)}, interleaved.", ""]
     lines += [f"![time relative to the original, and growth]({picture})", ""] if picture else []
     for table in tables(results):
-        body = table.to_markdown().splitlines()
-        end = max(place for place, line in enumerate(body) if line.startswith("<sub>"))
-        lines += [f"#{line}" if line.startswith("# ") else line for line in "\n".join(body[:end]).strip().splitlines()]
-        lines.append("")
+        lines.append(table.to_markdown(2))
     lines += ["## What the names mean", "", *(f"- **{name}**: {text}" for name, text in results["meaning"].items()), ""]
     reasons = left_out(results)
     lines += ["## Left out", "", *(f"- {line}" for line in reasons), ""] if reasons else []

@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from reqnn.commands.base import OK, Command, busy, console
+from reqnn.commands.base import OK, Command, busy, console, optional, show_written
 
 
 @dataclass(kw_only=True)
@@ -42,7 +42,7 @@ class Compare(Command):
     """The folder for results: compare.md, compare.json, compare.png, and a file for each run in compare/."""
     runs: Annotated[str, tyro.conf.arg(metavar="DIR")] = "runs/compare"
     """The folder for the training runs."""
-    max_minutes: Annotated[float | None, tyro.conf.arg(metavar="FLOAT", help_behavior_hint="")] = None
+    max_minutes: Annotated[float | None, optional("FLOAT")] = None
     """Stop training after so many minutes, with a checkpoint; the same command goes on."""
     show: bool = False
     """Train nothing: show what was measured."""
@@ -71,9 +71,7 @@ class Compare(Command):
         code = OK if self.show else run_trials(wanted, self.out, self.runs, self.max_minutes).report()
         rows = rows_of(contest, wanted, self.out)
         table = comparison(contest, rows, paces, self.out)
-        screen = console()
-        table.print(screen)
-        for path in (*table.write(self.out), draw(rows, Path(self.out) / "compare.png")):
-            if path is not None:
-                screen.print(f"wrote {path}", highlight=False, soft_wrap=True)
+        table.print(console())
+        picture = draw(rows, Path(self.out) / "compare.png")
+        show_written([*table.write(self.out), *([picture] if picture else [])])
         return code

@@ -14,8 +14,8 @@ import torch.nn.functional as F
 from filelock import FileLock
 from torch import nn
 
+from experiments.harness.files import write_result_file
 from reqnn.errors import InputError
-from reqnn.train.checkpoint import write_json
 from reqnn.train.config import TrainConfig
 from reqnn.train.optimization import make_optimizer
 from reqnn.train.run import build_network
@@ -125,7 +125,4 @@ def read_paces(path: Path) -> dict[str, Pace]:
 
 def write_paces(path: Path, paces: Mapping[str, Pace]) -> None:
     """Keep them for the next time."""
-    from reqnn.provenance import provenance
-
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_json(path, {"paces": {name: asdict(pace) for name, pace in paces.items()}, "provenance": provenance()})
+    write_result_file(path, {"paces": {name: asdict(pace) for name, pace in paces.items()}})

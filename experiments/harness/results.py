@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
+from experiments.harness.files import write_page, write_result_file
 from experiments.harness.trial import Trial, differing
 from reqnn.errors import InputError
-from reqnn.train.checkpoint import write_json
 from reqnn.train.config import TrainConfig, config_from_dict, load_config
 from reqnn.train.starting import START
 
@@ -61,14 +60,9 @@ def check_run(folder: Path, trial: Trial) -> None:
 def write_result(out: str | Path, trial: Trial, result: dict[str, Any], log: Path) -> Path:
     """Write the result of a trial, after its log: a result that is there is complete."""
     path = result_path(out, trial)
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        if log.exists():
-            shutil.copyfile(log, path.with_suffix(".csv"))
-        write_json(path, result)
-    except OSError as error:
-        raise InputError(f"{path} cannot be written ({error.strerror}); the run is kept, run the command again") from error
-    return path
+    if log.exists():
+        write_page(path.with_suffix(".csv"), log.read_text(encoding="utf-8"))
+    return write_result_file(path, result)
 
 
 def _changes(

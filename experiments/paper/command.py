@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import tyro
 
-from reqnn.commands.base import OK, Command, busy, console
+from reqnn.commands.base import OK, Command, busy, console, optional, show_written
 from reqnn.errors import InputError
 
 if TYPE_CHECKING:
@@ -48,22 +48,22 @@ class Paper(Command):
     table: tyro.conf.Positional[Literal["table1", "table2", "table3", "table4", "table5", "figure1", "figure2", "all"]]
     """Which table or figure; all of them with "all"."""
 
-    out: Annotated[str | None, tyro.conf.arg(metavar="DIR", help_behavior_hint="")] = None
+    out: Annotated[str | None, optional("DIR")] = None
     """A folder to write the tables to, as Markdown and JSON. Results of table 4 are there, too; default for these: results."""
 
     budget: Annotated[
         Literal["quick", "reduced", "long", "longer", "longest", "full"] | None,
-        tyro.conf.arg(metavar="{quick,reduced,long,longer,longest,full}", help_behavior_hint=""),
+        optional("{quick,reduced,long,longer,longest,full}"),
     ] = None
     """table4: train what is missing at this cost, and show it; table5, all: show it. Default: the one with most results."""
 
-    only: Annotated[tuple[str, ...], tyro.conf.arg(metavar="CELL [CELL ...]", help_behavior_hint="")] = ()
+    only: Annotated[tuple[str, ...], optional("CELL [CELL ...]")] = ()
     """table4: train these cells only, in this order: DATA/NETWORK/TRAINING or its beginning, * for any part."""
 
     runs: str = "runs/table4"
     """table4: the folder for the training runs."""
 
-    max_minutes: Annotated[float | None, tyro.conf.arg(metavar="FLOAT", help_behavior_hint="")] = None
+    max_minutes: Annotated[float | None, optional("FLOAT")] = None
     """table4: stop training after so many minutes, with a checkpoint; the same command goes on."""
 
     figure_runs: str = "runs/figures"
@@ -93,16 +93,14 @@ class Paper(Command):
                 shown.append(tables[name]())
             shown[-1].print(screen)
             if self.out is not None:
-                for path in shown[-1].write(self.out):
-                    screen.print(f"wrote {path}", highlight=False, soft_wrap=True)
+                show_written(shown[-1].write(self.out))
         for name in ("figure1", "figure2"):
             if self.table in (name, "all"):
                 self._figure(name)
         if self.table == "all" and self.out is not None:
             from experiments.paper.page import find_pictures, write_page
 
-            for path in write_page(shown, find_pictures(self.out), self.out):
-                screen.print(f"wrote {path}", highlight=False, soft_wrap=True)
+            show_written(write_page(shown, find_pictures(self.out), self.out))
         return code
 
     def _figure(self, name: str) -> None:
@@ -112,8 +110,7 @@ class Paper(Command):
         screen = console()
         figure = getattr(paper, name)(self.figure_runs)
         figure.print(screen)
-        for path in figure.write(self.out or RESULTS):
-            screen.print(f"wrote {path}", highlight=False, soft_wrap=True)
+        show_written(figure.write(self.out or RESULTS))
 
     def _train(self, results: str) -> int:
         """Train and test the cells that have no result yet; say what is left, and why."""

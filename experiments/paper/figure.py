@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reqnn.provenance import provenance
+from experiments.harness.files import write_result_file
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -43,21 +42,8 @@ class Figure:
         for note in self.notes:
             console.print(note, highlight=False, markup=False)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Plain data: numbers, settings, versions."""
-        return {
-            "name": self.name,
-            "title": self.title,
-            "records": self.records,
-            "notes": self.notes,
-            "settings": self.settings,
-            **provenance(),
-        }
-
     def write(self, folder: str | Path) -> list[Path]:
-        """Write ``name.png`` and ``name.json`` into a folder, which is made where it is missing."""
-        folder = Path(folder)
-        folder.mkdir(parents=True, exist_ok=True)
-        text = folder / f"{self.name}.json"
-        text.write_text(json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        return [self.draw(folder / f"{self.name}.png"), text]
+        """Write ``name.png`` and ``name.json`` into a folder, which is made if it is missing."""
+        shown = {name: getattr(self, name) for name in ("name", "title", "records", "notes", "settings")}
+        text = write_result_file(Path(folder) / f"{self.name}.json", shown)
+        return [self.draw(text.with_suffix(".png")), text]

@@ -17,7 +17,6 @@ names counts twice in the FLOPs (DGCNN's batch-norms are), and once in the multi
 from __future__ import annotations
 
 from collections import Counter
-from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 import torch
@@ -26,6 +25,7 @@ from torch.nn.modules.batchnorm import _BatchNorm
 from torch.nn.modules.conv import _ConvNd
 
 from reqnn.tensor import QuaternionTensor
+from reqnn.train.prediction import evaluating
 
 
 class Operations(NamedTuple):
@@ -50,7 +50,7 @@ def count_operations(model: nn.Module, *inputs: Any) -> Operations:
 
     handles = [module.register_forward_hook(count) for module in set(model.modules()) if _counts(module)]
     try:
-        with torch.no_grad(), _evaluating(model):
+        with torch.no_grad(), evaluating(model):
             model(*inputs)
     finally:
         for handle in handles:
@@ -82,15 +82,3 @@ def _cost(module: nn.Module, x: Any, output: Any) -> tuple[int, int]:
 
 def _elements(x: Tensor) -> int:
     return x.components.numel() if isinstance(x, QuaternionTensor) else x.numel()
-
-
-@contextmanager
-def _evaluating(model: nn.Module) -> Any:
-    """Eval mode for a while, then the mode that each module had."""
-    modes = {module: module.training for module in model.modules()}
-    model.eval()
-    try:
-        yield
-    finally:
-        for module, mode in modes.items():
-            module.training = mode

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from html import escape
 from pathlib import Path
 
+from experiments.harness import files
 from reqnn.provenance import provenance
 from reqnn.table import Table
-from reqnn.train.checkpoint import write_text
 
 TITLE = "3D-Rotation-Equivariant Quaternion Neural Networks: tables and figures, measured"
 TYPES = {".png": "image/png", ".svg": "image/svg+xml", ".jpg": "image/jpeg"}
@@ -55,12 +55,8 @@ def find_pictures(folder: str | Path) -> list[Picture]:
 
 def write_page(tables: Sequence[Table], pictures: Sequence[Picture], folder: str | Path) -> list[Path]:
     """Write paper.html and paper.md into a folder, which is made where it is missing."""
-    folder = Path(folder)
-    folder.mkdir(parents=True, exist_ok=True)
     pages = {"paper.html": to_html(tables, pictures), "paper.md": to_markdown(tables, pictures)}
-    for name, text in pages.items():
-        write_text(folder / name, text)
-    return [folder / name for name in pages]
+    return [files.write_page(Path(folder) / name, text) for name, text in pages.items()]
 
 
 def to_html(tables: Sequence[Table], pictures: Sequence[Picture] = ()) -> str:
@@ -82,8 +78,8 @@ def to_html(tables: Sequence[Table], pictures: Sequence[Picture] = ()) -> str:
 
 def to_markdown(tables: Sequence[Table], pictures: Sequence[Picture] = ()) -> str:
     """The page as Markdown, its pictures beside it."""
-    parts = [f"# {TITLE}", *(f"#{table.to_markdown()}" for table in tables)]
-    parts += [_markdown_picture(picture) for picture in pictures]
+    parts = [f"# {TITLE}", *(table.to_markdown(2) for table in tables)]
+    parts += [_markdown_picture(picture) for picture in pictures] + [f"<sub>{_stamp()}</sub>"]
     return "\n\n".join(parts) + "\n"
 
 

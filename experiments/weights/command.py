@@ -7,7 +7,7 @@ from typing import Annotated
 
 import tyro
 
-from reqnn.commands.base import OK, Command, busy, console
+from reqnn.commands.base import OK, Command, busy, console, optional, show_written
 from reqnn.train.config import JsonObject
 
 
@@ -29,7 +29,7 @@ class ExportWeights(Command):
     name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
     """What the weights are called: dgcnn-modelnet40."""
 
-    out: Annotated[str | None, tyro.conf.arg(metavar="FOLDER", help_behavior_hint="")] = None
+    out: Annotated[str | None, optional("FOLDER")] = None
     """The folder to write to. Default: that of the installed package."""
 
     half: bool = False
@@ -44,7 +44,7 @@ class ExportWeights(Command):
     copies: int = 10
     """How often each test shape is turned."""
 
-    tested: Annotated[str | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
+    tested: Annotated[str | None, optional("FILE")] = None
     """A result of `paper table4` or `compare` for these very weights: its test is taken, not made again."""
 
     def run(self) -> int:
@@ -64,6 +64,5 @@ class ExportWeights(Command):
             )
         screen = console()
         screen.print(path.with_suffix(".md").read_text(encoding="utf-8"), highlight=False, markup=False, soft_wrap=True)
-        for suffix in (".safetensors", ".json", ".md"):
-            screen.print(f"wrote {path.with_suffix(suffix)}", highlight=False, soft_wrap=True)
+        show_written(path.with_suffix(suffix) for suffix in (".safetensors", ".json", ".md"))
         return OK

@@ -93,16 +93,20 @@ class Table:
         for line in self.footer():
             console.print(line, highlight=False, markup=False)
 
-    def to_markdown(self) -> str:
-        """The table as GitHub Markdown; differing values are bold."""
-        lines = [f"# {self.title}", "", _line(self.columns), _line(["---", *["---:"] * (len(self.columns) - 1)])]
+    def to_markdown(self, level: int = 1) -> str:
+        """The table as GitHub Markdown; differing values are bold. Below the first level, as a part of a page: no stamp."""
+        lines = [f"{'#' * level} {self.title}", "", _line(self.columns), _line(["---", *["---:"] * (len(self.columns) - 1)])]
         lines += [_line([f"**{cell}**" if cell.differs else str(cell) for cell in row]) for row in self.rows]
         lines += ["", *(f"- {note}" for note in self.footer())]
+        return "\n".join([*lines, "", self.stamp() if level == 1 else ""]).strip() + "\n"
+
+    def stamp(self) -> str:
+        """Versions, settings and commit in small print."""
         made = provenance()
         stamp = [f"reqnn {made['versions']['reqnn']}", f"torch {made['versions'].get('torch', '?')}"]
         stamp += [f"{key} {value}" for key, value in self.settings.items()]
         stamp += [f"commit {made['commit']}"] if made["commit"] else []
-        return "\n".join([*lines, "", f"<sub>{', '.join(stamp)}</sub>", ""])
+        return f"<sub>{', '.join(stamp)}</sub>"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data: rows, differences, settings, versions."""

@@ -37,7 +37,7 @@ def test_an_unknown_name_lists_those_there_are(shipped, run_folder, test_digits)
     with pytest.raises(InputError, match="of those that ship this version has none"):
         load("dgcnn-digits")
     export_weights(run_folder, "dgcnn-digits", clouds=test_digits, copies=2)
-    with pytest.raises(InputError, match=r"'dgcn-digits' \(did you mean 'dgcnn-digits'\?\).*there are dgcnn-digits"):
+    with pytest.raises(InputError, match=r"'dgcn-digits'.*there are dgcnn-digits; did you mean dgcnn-digits"):
         load("dgcn-digits")
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 
+import roma
 import torch
 from torch import Tensor
 
@@ -59,8 +60,7 @@ class Fit:
 
 def degrees_between(rotations: Tensor, rotation: Tensor) -> Tensor:
     """The angle of Rᵢ R⁻¹ in degrees, (..., 3, 3), (..., 3, 3) → (...); exact for small angles, too."""
-    chord = (rotations - rotation).flatten(-2).norm(dim=-1) / math.sqrt(8)
-    return torch.rad2deg(2 * torch.asin(chord.clamp(max=1)))
+    return torch.rad2deg(roma.rotmat_geodesic_distance(rotations, rotation))
 
 
 def _confidence(worse: Tensor) -> float:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from reqnn.commands.base import OK, Command, busy, console, write_json
+from reqnn.commands.base import OK, Command, busy, console, optional, write_json
 from reqnn.errors import InputError
 from reqnn.extras import need
 
@@ -38,10 +38,10 @@ class Align(Command):
     target: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TARGET")]
     """The object that it is brought onto."""
 
-    model: Annotated[str | None, tyro.conf.arg(metavar="RUN", help_behavior_hint="")] = None
+    model: Annotated[str | None, optional("RUN")] = None
     """Take the features of this equivariant run, a folder or a weights file. Default: closed-form features, no training."""
 
-    at: Annotated[str | None, tyro.conf.arg(metavar="LAYER", help_behavior_hint="")] = None
+    at: Annotated[str | None, optional("LAYER")] = None
     """The layer of that network. Default: the last quaternion features."""
 
     refine: bool = False
@@ -56,7 +56,7 @@ class Align(Command):
     out: str = "aligned"
     """The folder for aligned.ply (the source, moved), matrix.txt (4 × 4) and alignment.json."""
 
-    json: Annotated[str | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
+    json: Annotated[str | None, optional("FILE")] = None
     """Write alignment.json there, too; "-" for stdout, instead of the text."""
 
     def run(self) -> int:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -54,6 +54,28 @@ def busy(message: str) -> Iterator[None]:
             yield
     else:
         yield
+
+
+def optional(metavar: str, **more: Any) -> Any:
+    """For `Annotated`: an option whose help says itself what happens without it."""
+    import tyro
+
+    return tyro.conf.arg(metavar=metavar, help_behavior_hint="", **more)
+
+
+def make_folder(path: str | Path) -> Path:
+    """The folder of an option --out."""
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--out {path}: the folder cannot be made ({error.strerror})") from error
+    return Path(path)
+
+
+def show_written(paths: Iterable[Path]) -> None:
+    """Say which files there are now."""
+    for path in paths:
+        console().print(f"wrote {path}", highlight=False, soft_wrap=True)
 
 
 def write_json(data: dict[str, Any], path: str) -> None:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from pathlib import Path
 from typing import Any
 
-from reqnn.errors import InputError
+from reqnn.errors import InputError, did_you_mean
 from reqnn.train import shipped
 from reqnn.train.run import Run, load_run
 from reqnn.train.shipped import list_weights
@@ -60,7 +59,6 @@ def facts(run: Run) -> dict[str, Any]:
 
 def _unknown(name: str) -> str:
     names = list_weights()
-    close = difflib.get_close_matches(name, names, n=1)
-    hint = f" (did you mean {close[0]!r}?)" if close else ""
     there = f"there are {', '.join(names)}" if names else "this version has none"
-    return f"no weights are named {name!r}{hint}, and no run or weights file is at that path; of those that ship {there}"
+    where = f"no weights are named {name!r}, and no run or weights file is at that path; of those that ship {there}"
+    return where + did_you_mean(name, names)

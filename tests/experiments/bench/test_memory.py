@@ -61,15 +61,13 @@ def test_a_fresh_process(settings):
     [
         ("import os, signal; os.kill(os.getpid(), signal.SIGKILL)", "signal 9"),
         ("raise ValueError('what happened')", "failed: ValueError: what happened"),
-        ("import time; time.sleep(30)", "--max-seconds"),
+        ("import time; time.sleep(30)", "takes longer than 1.2 s"),
     ],
 )
-def test_a_process_that_ends_badly_is_a_reason(monkeypatch, settings, code, reason):
+def test_a_process_that_ends_badly_is_a_reason(monkeypatch, code, reason):
     real = subprocess.run
     monkeypatch.setattr(memory.subprocess, "run", lambda command, **options: real([sys.executable, "-c", code], **options))
-    monkeypatch.setattr(memory, "SECONDS_TO_START", 1)
-    where = {"model": "dgcnn", "variant": ORIGINAL, "mode": TRAINING, "batch": 1, "points": 32}
-    found = in_fresh_process(where, replace(settings, max_seconds=0.05 if "sleep" in code else 20.0))
+    found = in_fresh_process("experiments.bench.probe.probe", {}, 1.2 if "sleep" in code else 80.0)
     assert found["peak_bytes"] is None
     assert reason in found["skipped"]
 
