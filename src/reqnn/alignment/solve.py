@@ -139,7 +139,7 @@ def _cloud(points: Any, name: str) -> Tensor:
         cloud = torch.as_tensor(points)
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"{name} is a {type(points).__name__}; a tensor of shape (N, 3) is needed") from error
-    check_cloud(cloud[None] if cloud.dim() == 2 else cloud, name)
+    check_cloud((cloud[None] if cloud.dim() == 2 else cloud).detach().cpu(), name)  # values are read on the CPU only
     return cloud
 
 
