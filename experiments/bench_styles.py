@@ -1,78 +1,100 @@
-"""Time and memory of networks in other people's styles, relative to the originals: ``python -m experiments.bench_styles``.
+"""`python -m experiments bench-styles`: time and memory of networks in other people's styles, relative to the originals.
 
-The original and its revisions run in turn in one process (original, paper, full, original, …), so that other load on the
-machine affects all of them. A ratio compares two runs of the same round; reported are its median and quartiles.
+The original and its revisions run in turn in one process, so that other load on the machine affects all of them alike. A ratio
+compares two runs of the same round; reported are its median and quartiles.
 """
 
 from __future__ import annotations
 
-import ctypes
-import gc
-import json
-import resource
-import statistics
-import subprocess
 import sys
-import timeit
-from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-import psutil
-import torch
-import tyro
-from torch import Tensor, nn
+from reqnn.commands.base import OK, Command, console
 
-import reqnn
-from experiments.styles import STYLES, calibrate, logits
-from reqnn.errors import ReqnnError
-from reqnn.provenance import provenance
+if TYPE_CHECKING:
+    from torch import Tensor, nn
+
+    from reqnn.table import Table
 
 ORIGINAL = "original"
+SECONDS = 600  # that a memory measurement may take
 Record = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Settings:
-    """What to measure.
+@dataclass(kw_only=True)
+class BenchStyles(Command):
+    """Time public networks as their authors wrote them, and their revisions; memory too, each in a fresh process.
 
-    Attributes:
-        styles: names of networks.
-        rules: rule sets.
-        batch: clouds in a batch.
-        points: points in a cloud.
-        repeats: rounds that are timed.
-        mode: inference (eval mode, no gradients) or training (forward, cross-entropy, backward).
-        memory: measure the peak memory of a training step too, each in a fresh process.
-        threads: of torch.
-        seed: of weights and clouds.
-        small: narrow networks and small clouds, to try the command.
-        out: JSON file; a Markdown table is written beside it.
+    Examples:
+        python -m experiments bench-styles --styles dgcnn pct --batch 4 --repeats 3
+        python -m experiments bench-styles --small --points 64 --repeats 2 --out /tmp/bench_styles.json
     """
 
-    styles: tuple[str, ...] = tuple(STYLES)
+    styles: tuple[str, ...] = ()
+    """Names of networks. Default: all of them."""
     rules: tuple[str, ...] = ("paper", "full")
+    """Rule sets."""
     batch: tuple[int, ...] = (4, 16)
+    """Clouds in a batch."""
     points: int = 1024
+    """Points in a cloud."""
     repeats: int = 7
+    """Rounds that are timed."""
     mode: tuple[Literal["inference", "training"], ...] = ("inference", "training")
+    """inference (eval mode, no gradients) or training (forward, cross-entropy, backward)."""
     memory: bool = False
+    """Measure the peak memory of a training step too."""
     threads: int = 2
+    """Threads of torch."""
     seed: int = 0
+    """Of weights and clouds."""
     small: bool = False
+    """Narrow networks and small clouds, to try the command."""
     out: Path = Path("results/bench_styles.json")
+    """The JSON file; a Markdown table is written beside it."""
+
+    def run(self) -> int:
+        """Measure everything, writing the results after each network."""
+        import torch
+
+        from experiments.styles import STYLES
+
+        torch.set_num_threads(self.threads)
+        records: list[Record] = []
+        for style in self.styles or STYLES:
+            for batch in self.batch:
+                new = [record for mode in self.mode for record in measure(style, batch, mode, self)]
+                new += memory_records(style, batch, self) if self.memory else []
+                table(new, self).print(console())
+                records += new
+                table(records, self).write(self.out.parent)
+        return OK
+
+    def settings(self) -> dict[str, Any]:
+        """The options, for the result file."""
+        return {item.name: getattr(self, item.name) for item in fields(self) if item.name not in ("debug", "out")}
 
 
-def build(style: str, variant: str, example: Tensor, settings: Settings) -> nn.Module:
+def build(style: str, variant: str, example: Tensor, small: bool, seed: int) -> nn.Module:
     """Return the original, or its revision by the rule set `variant`."""
-    torch.manual_seed(settings.seed)
-    network = STYLES[style].build(small=settings.small)
+    import torch
+
+    import reqnn
+    from experiments.styles import STYLES
+
+    torch.manual_seed(seed)
+    network = STYLES[style].build(small=small)
     return network if variant == ORIGINAL else reqnn.revise(network, example, rules=variant, **STYLES[style].revise[variant])
 
 
 def step(network: nn.Module, points: Tensor, mode: str) -> Callable[[], None]:
     """Return one forward pass without gradients, or one training step without optimizer."""
+    import torch
+
+    from experiments.styles import calibrate, logits
 
     def infer() -> None:
         with torch.no_grad():
@@ -80,119 +102,101 @@ def step(network: nn.Module, points: Tensor, mode: str) -> Callable[[], None]:
 
     def train() -> None:
         network.zero_grad(set_to_none=True)
-        nn.functional.cross_entropy(logits(network(points)), torch.arange(len(points)) % 5).backward()
+        torch.nn.functional.cross_entropy(logits(network(points)), torch.arange(len(points)) % 5).backward()
 
     calibrate(network, points)
     network.train(mode == "training")
     return train if mode == "training" else infer
 
 
-def measure(style: str, batch: int, mode: str, settings: Settings) -> list[Record]:
+def measure(style: str, batch: int, mode: str, options: BenchStyles) -> Iterator[Record]:
     """Time the original and its revisions in turn; a network that fails or needs too much memory gets a reason instead."""
-    points = STYLES[style].points(batch, settings.points, seed=settings.seed)
-    calls: dict[str, Callable[[], None]] = {}
-    failed: dict[str, str] = {}
-    for variant in (ORIGINAL, *settings.rules):
+    from experiments.bench.measure import Call, Timing, as_record, interleave
+    from experiments.styles import STYLES
+    from reqnn.errors import ReqnnError
+
+    points = STYLES[style].points(batch, options.points, seed=options.seed)
+    calls, failed = [], []
+    for variant in (ORIGINAL, *options.rules):
         try:
-            calls[variant] = step(build(style, variant, points[:2], settings), points, mode)
-            for _ in range(2):  # warm up
-                calls[variant]()
+            network = build(style, variant, points[:2], options.small, options.seed)
+            calls.append(Call(variant, step(network, points, mode)))
         except (ReqnnError, MemoryError, RuntimeError) as error:
-            calls.pop(variant, None)
-            failed[variant] = f"{type(error).__name__}: {error}".splitlines()[0]
-    seconds: dict[str, list[float]] = {variant: [] for variant in calls}
-    for variant, call in list(calls.items()) * settings.repeats:
-        gc.collect()
-        seconds[variant].append(timeit.timeit(call, number=1))
-    where = {"style": style, "batch": batch, "points": settings.points, "mode": mode}
-    times = {variant: compared(seconds.get(variant), seconds.get(ORIGINAL)) for variant in (ORIGINAL, *settings.rules)}
-    return [{**where, "variant": variant, **times[variant], "failed": failed.get(variant)} for variant in times]
+            failed.append(Timing(variant, skipped=f"{type(error).__name__}: {error}".splitlines()[0]))
+    timings = {timing.name: timing for timing in [*interleave(calls, options.repeats), *failed]}
+    where = {"style": style, "batch": batch, "points": options.points, "mode": mode}
+    for variant in (ORIGINAL, *options.rules):
+        yield as_record(timings[variant], timings[ORIGINAL], **where)
 
 
-def compared(seconds: list[float] | None, original: list[float] | None) -> Record:
-    """Return the seconds, and the median and quartiles of their ratio to the original's in the same round."""
-    if not seconds or not original:
-        return {"seconds": seconds, "ratio": None}
-    ratios = [a / b for a, b in zip(seconds, original, strict=True)]
-    low, median, high = statistics.quantiles(ratios, n=4, method="inclusive") if len(ratios) > 1 else ratios * 3
-    return {"seconds": seconds, "ratio": {"median": median, "low": low, "high": high}}
-
-
-def memory_records(style: str, batch: int, settings: Settings) -> list[Record]:
+def memory_records(style: str, batch: int, options: BenchStyles) -> list[Record]:
     """Measure the memory of the original and its revisions, each in a fresh process."""
-    code = "import sys; from experiments.bench_styles import probe; probe(sys.argv[1])"
+    from experiments.bench.memory import in_fresh_process
+
     records: list[Record] = []
-    for variant in (ORIGINAL, *settings.rules):
-        request = json.dumps([style, variant, batch, asdict(settings)], default=str)
-        done = subprocess.run([sys.executable, "-c", code, request], capture_output=True, text=True, check=False)
-        record: Record = {"style": style, "batch": batch, "points": settings.points, "mode": "memory", "variant": variant}
-        record |= {"peak_bytes": None, "ratio": None, "failed": None}
-        records.append(record)
-        if done.returncode:
-            record["failed"] = (done.stderr.strip().splitlines() or [f"exit code {done.returncode}"])[-1]
-            continue
-        record["peak_bytes"] = int(done.stdout.split()[-1])
-        if records[0]["peak_bytes"]:
-            record["ratio"] = {"median": record["peak_bytes"] / records[0]["peak_bytes"]}
+    for variant in (ORIGINAL, *options.rules):
+        where = {"style": style, "variant": variant, "batch": batch, "points": options.points}
+        request = {**where, "threads": options.threads, "small": options.small, "seed": options.seed}
+        found = in_fresh_process("experiments.bench_styles.probe", request, SECONDS)
+        base = (records[0] if records else found).get("peak_bytes")
+        peak = found.get("peak_bytes")
+        relative = {"median": peak / base} if peak and base else None
+        records.append({**where, "mode": "memory", "peak_bytes": peak, "relative": relative, "skipped": found["skipped"]})
     return records
 
 
-def probe(request: str) -> None:
-    """Print the bytes by which a training step raises the memory of this process at its peak, after a warm-up step."""
-    style, variant, batch, arguments = json.loads(request)
-    settings = Settings(**arguments)
-    torch.set_num_threads(settings.threads)
-    points = STYLES[style].points(batch, settings.points, seed=settings.seed)
-    network = build(style, variant, points[:2], settings)
-    call = step(network, points, "training")
+def probe(style: str, variant: str, batch: int, points: int, threads: int, small: bool, seed: int) -> Record:
+    """The bytes by which a training step raises the memory of this process at its peak, after a warm-up step."""
+    import torch
+
+    from experiments.bench.probe import give_back_free_memory, peak_above_now
+    from experiments.styles import STYLES
+
+    torch.set_num_threads(threads)
+    clouds = STYLES[style].points(batch, points, seed=seed)
+    network = build(style, variant, clouds[:2], small, seed)
+    call = step(network, clouds, "training")
     call()
     network.zero_grad(set_to_none=True)
-    gc.collect()
-    ctypes.CDLL(None).malloc_trim(0)  # what the allocator keeps would hide what the step needs
-    before = psutil.Process().memory_info().rss
-    Path("/proc/self/clear_refs").write_text("5")  # reset VmHWM; ru_maxrss would begin with the memory of the parent
-    call()
-    print(int(Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]) * 1024 - before)
+    give_back_free_memory()
+    return {"peak_bytes": peak_above_now(call), "skipped": None}
 
 
-def cell(record: Record) -> str:
-    """Return what was measured: time or memory of the original, ratios of the others."""
-    if record["failed"]:
+def table(records: list[Record], options: BenchStyles) -> Table:
+    """A row for each network, batch and mode, a column for each rule set."""
+    from reqnn.table import Cell, Table
+
+    rows: dict[tuple[Any, ...], dict[str, str]] = {}
+    for r in records:
+        rows.setdefault((r["style"], r["batch"], r["mode"]), {})[r["variant"]] = shown(r)
+    head = ["network", "batch", "mode", ORIGINAL, *options.rules]
+    cells = [[*map(str, where), *(row[variant] for variant in head[3:])] for where, row in rows.items()]
+    return Table(
+        options.out.stem,
+        "Networks in other people's styles: time and memory, revisions relative to the original (median and quartiles)",
+        head,
+        [[Cell(text) for text in row] for row in cells],
+        records,
+        options.settings(),
+        [f"{r['style']}, {r['batch']}, {r['mode']}, {r['variant']}: {r['skipped']}" for r in records if r["skipped"]],
+    )
+
+
+def shown(record: Record) -> str:
+    """What was measured: time or memory of the original, ratios of the others."""
+    from experiments.bench.measure import spread
+
+    if record["skipped"]:
         return "failed"
     if record["variant"] == ORIGINAL:
         peak = record.get("peak_bytes")
-        return f"{peak / 2**20:.0f} MiB" if peak else f"{statistics.median(record['seconds']):.3f} s"
-    ratio = record["ratio"] or {}
-    spread = f" ({ratio['low']:.2f}–{ratio['high']:.2f})" if "low" in ratio else ""
-    return f"{ratio['median']:.2f}{spread}" if ratio else "–"
-
-
-def table(records: list[Record], rules: tuple[str, ...]) -> str:
-    """Return a Markdown table: a row for each network, batch and mode, a column for each rule set."""
-    rows: dict[tuple, dict[str, str]] = {}
-    for r in records:
-        rows.setdefault((r["style"], r["batch"], r["mode"]), {})[r["variant"]] = cell(r)
-    head = ["network", "batch", "mode", ORIGINAL, *rules]
-    body = [[*map(str, where), *(row[variant] for variant in head[3:])] for where, row in rows.items()]
-    return "".join("| " + " | ".join(line) + " |\n" for line in (head, ["---"] * len(head), *body))
-
-
-def main(settings: Settings) -> None:
-    """Measure everything, writing the results after each network."""
-    torch.set_num_threads(settings.threads)
-    results: Record = {"settings": asdict(settings), **provenance(), "records": []}
-    settings.out.parent.mkdir(parents=True, exist_ok=True)
-    for style in settings.styles:
-        for batch in settings.batch:
-            new = [record for mode in settings.mode for record in measure(style, batch, mode, settings)]
-            new += memory_records(style, batch, settings) if settings.memory else []
-            print(table(new, settings.rules), flush=True)
-            results["records"] += new
-            settings.out.write_text(json.dumps(results, indent=1, default=str) + "\n")
-            settings.out.with_suffix(".md").write_text(table(results["records"], settings.rules))
+        return f"{peak / 2**20:.0f} MiB" if peak else f"{spread(record['seconds']).median:.3f} s"
+    ratio = record["relative"] or {}
+    quartiles = f" ({ratio['low']:.2f}–{ratio['high']:.2f})" if "low" in ratio else ""
+    return f"{ratio['median']:.2f}{quartiles}" if ratio else "–"
 
 
 if __name__ == "__main__":
-    limit = psutil.Process().memory_info().vms + int(0.9 * psutil.virtual_memory().available)
-    resource.setrlimit(resource.RLIMIT_AS, (limit, limit))  # a network that needs more fails, the others are measured
-    main(tyro.cli(Settings))
+    from experiments.__main__ import main
+
+    sys.exit(main(["bench-styles", *sys.argv[1:]]))

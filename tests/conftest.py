@@ -1,8 +1,55 @@
-"""Hypothesis draws the same examples in every run; each worker of pytest-xdist keeps to one core."""
+"""Hypothesis draws the same examples in every run; each worker of pytest-xdist keeps to one core; fixtures of a small run."""
 
+import pytest
 import torch
 from hypothesis import settings
+
+from reqnn.data import PointClouds, digits
+from reqnn.data.sets.embedded_digits import CLASSES
+from reqnn.train import TrainConfig, fit
+from reqnn.train import shipped as shipped_weights
 
 settings.register_profile("reqnn", derandomize=True, deadline=None, max_examples=25)
 settings.load_profile("reqnn")
 torch.set_num_threads(1)
+
+POINTS = 48
+
+
+@pytest.fixture(scope="session")
+def test_digits():
+    """24 test digits."""
+    points, labels = digits("test", POINTS, limit=24)
+    return PointClouds(points, labels, CLASSES, name="digits", split="test", up="y")
+
+
+@pytest.fixture(scope="session")
+def run_folder(tmp_path_factory):
+    """A run of a few seconds: its weights tell clouds apart, if not digits."""
+    folder = tmp_path_factory.mktemp("runs") / "digits"
+    config = TrainConfig(
+        model="dgcnn",
+        equivariant=True,
+        options={"width": 0.125, "k": 8},
+        data="digits",
+        points=POINTS,
+        limit=256,
+        epochs=3,
+        batch=16,
+        optimizer="adamw",
+        lr=3e-3,
+        threads=1,
+        accelerator="cpu",
+        out=str(folder),
+    )
+    fit(config, quiet=True)
+    return folder
+
+
+@pytest.fixture
+def shipped(tmp_path, monkeypatch):
+    """The folder of weights that ship, empty."""
+    folder = tmp_path / "weights"
+    folder.mkdir()
+    monkeypatch.setattr(shipped_weights, "WEIGHTS", folder)
+    return folder

@@ -70,7 +70,7 @@ def run(*arguments):
 # -- help ------------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["audit", "--help"], ["--version"]])
+@pytest.mark.parametrize("arguments", [["--help"], ["audit", "--help"], ["predict", "--help"], ["--version"]])
 def test_help_is_instant(arguments):
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(

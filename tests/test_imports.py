@@ -7,7 +7,9 @@ import reqnn
 
 LAYERS = (  # from low to high; packages of one line do not import each other
     "errors version defaults",
+    "extras",
     "quaternion provenance kernels",
+    "table",
     "points",
     "tensor",
     "nn",
@@ -18,10 +20,8 @@ LAYERS = (  # from low to high; packages of one line do not import each other
     "zoo",
     "data",
     "train",
-    "alignment trials",
+    "alignment",
     "pretrained",
-    "paper",
-    "bench compare",
     "commands",
     "cli",
     "__init__",

@@ -5,9 +5,9 @@ What runs here needs no transfer on a GPU either.
 
 import pytest
 import torch
-from experiments.styles import RULES, SMALL_POINTS, STYLES, logits
 
 import reqnn
+from experiments.styles import RULES, SMALL_POINTS, STYLES, logits
 from rules.zoo import CLASSIFIERS, small
 
 

@@ -4,9 +4,9 @@ import threading
 
 import pytest
 import torch
-from experiments.styles import RULES, SMALL_POINTS, STYLES, logits
 
 import reqnn
+from experiments.styles import RULES, SMALL_POINTS, STYLES, logits
 
 
 @pytest.mark.parametrize("rules", RULES)

@@ -3,7 +3,7 @@
 import h5py
 import numpy as np
 
-from reqnn.paper.budgets import Budget
+from experiments.paper.budgets import Budget
 
 CLASSES = ("bar", "disc", "ball")
 POINTS = 48

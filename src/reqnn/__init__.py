@@ -31,7 +31,7 @@ _HOMES = {
     "rotate_features": "reqnn.revision.features",
     "rule": "reqnn.rules",
 }
-_NAMESPACES = ("data", "models", "nn", "paper", "points", "quaternion", "rules", "train")
+_NAMESPACES = ("data", "models", "nn", "points", "quaternion", "rules", "train")
 
 __all__ = [
     "Alignment",
@@ -50,7 +50,6 @@ __all__ = [
     "models",
     "module_rule",
     "nn",
-    "paper",
     "points",
     "quaternion",
     "revise",
@@ -68,7 +67,7 @@ def _find_rules(name: str) -> Any:
 defaults.find_rules = _find_rules
 
 if TYPE_CHECKING:
-    from reqnn import data, models, nn, paper, points, quaternion, rules, train
+    from reqnn import data, models, nn, points, quaternion, rules, train
     from reqnn.alignment import Alignment, align
     from reqnn.auditing import audit
     from reqnn.errors import InputError, NoRuleError

@@ -5,18 +5,24 @@ from __future__ import annotations
 import inspect
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Union
 
 from reqnn.commands import COMMANDS, Command
 from reqnn.commands.base import BAD_INPUT, INTERRUPTED, OK, UNEXPECTED
+from reqnn.commands.experiments import MOVED, hand_over
 from reqnn.errors import ReqnnError, Stopped
 from reqnn.version import __version__
 
 DESCRIPTION = "Rotation-equivariant, permutation-invariant networks for 3D point clouds, revised from ordinary ones."
 
 
-def parse(arguments: Sequence[str]) -> Command:
+def parse(
+    arguments: Sequence[str],
+    commands: Mapping[str, type[Command]] = COMMANDS,
+    prog: str = "reqnn",
+    description: str = DESCRIPTION,
+) -> Command:
     """The subcommand that the arguments name; exits with 2 where they do not parse, with 0 after --help."""
     import tyro
 
@@ -24,14 +30,14 @@ def parse(arguments: Sequence[str]) -> Command:
     choices: Any = Union[  # noqa: UP007 - from a tuple: the commands are data
         tuple(
             Annotated[kind, tyro.conf.subcommand(name, **_shown(kind, arguments, full=name == named))]
-            for name, kind in COMMANDS.items()
+            for name, kind in commands.items()
         )
     ]
     command: Command = tyro.cli(
         choices,
         args=arguments,
-        prog="reqnn",
-        description=DESCRIPTION,
+        prog=prog,
+        description=description,
         config=(tyro.conf.FlagCreatePairsOff,),
     )
     return command
@@ -46,15 +52,22 @@ def _shown(kind: type[Command], arguments: Sequence[str], full: bool) -> dict[st
     return {"description": text} | ({} if default is None else {"default": default})
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run `reqnn`; the exit code: 0 ok, 1 an audit that fails, 2 bad input or no rule, 3 unexpected, 130 interrupted."""
+def main(
+    arguments: Sequence[str] | None = None,
+    commands: Mapping[str, type[Command]] = COMMANDS,
+    prog: str = "reqnn",
+    description: str = DESCRIPTION,
+) -> int:
+    """Run a command; the exit code: 0 ok, 1 an audit that fails, 2 bad input or no rule, 3 unexpected, 130 interrupted."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
     if arguments == ["--version"]:
         print(f"reqnn {__version__}")
         return OK
     debug = False
     try:
-        command = parse(arguments)
+        if commands is COMMANDS and arguments[:1] and arguments[0] in MOVED:
+            return hand_over(arguments)
+        command = parse(arguments, commands, prog, description)
         debug = command.debug
         return command.run()
     except (KeyboardInterrupt, Stopped):

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 class ReqnnError(Exception):
     """Base of every exception that `reqnn` raises on purpose."""
@@ -9,6 +12,10 @@ class ReqnnError(Exception):
 
 class InputError(ReqnnError, ValueError):
     """An argument has the wrong shape, dtype or values; the message says what was given and what to do."""
+
+
+class MissingPackageError(ReqnnError, ImportError):
+    """An optional package is not installed; the message says how to install it."""
 
 
 class Stopped(Exception):
@@ -55,3 +62,9 @@ class NoRuleError(ReqnnError, NotImplementedError):
 
     def __reduce__(self) -> tuple:
         return NoRuleError, (self.reason, self.operation, self.layer, self.location, self.source)
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """For the end of a message: "; did you mean a, b?", or "" if nothing known is similar."""
+    close = difflib.get_close_matches(word, list(known), n=3)
+    return f"; did you mean {', '.join(close)}?" if close else ""

@@ -179,10 +179,10 @@ def test_repeated_points_and_ties():
 @pytest.mark.parametrize(
     ("source", "target", "message"),
     [
-        (torch.zeros(5, 2), torch.zeros(5, 3), r"source has shape \(5, 2\); \(N, 3\)"),
-        (torch.zeros(0, 3), torch.zeros(5, 3), "it is empty"),
-        (torch.zeros(5, 3), torch.full((5, 3), torch.nan), "target .* holds NaN"),
-        (torch.zeros(5, 3, dtype=torch.int64), torch.zeros(5, 3), "points must be floating point"),
+        (torch.zeros(5, 2), torch.zeros(5, 3), r"source has shape .*5, 2\); \(B, N, 3\)"),
+        (torch.zeros(0, 3), torch.zeros(5, 3), "is empty; at least one point"),
+        (torch.zeros(5, 3), torch.full((5, 3), torch.nan), "target holds NaN"),
+        (torch.zeros(5, 3, dtype=torch.int64), torch.zeros(5, 3), "source has dtype torch.int64; a floating one"),
         (torch.zeros(2, 5, 3), torch.zeros(3, 5, 3), "two batches of as many"),
         (torch.zeros(5, 3), torch.zeros(1, 5, 3), "two batches of as many"),
         ("cloud.ply", torch.zeros(5, 3), "source is a str"),

@@ -12,7 +12,7 @@ from written_data import BOX, clouds, write_hdf5
 def own_places(tmp_path_factory, monkeypatch):
     """No test sees the user's data or writes to the user's cache."""
     monkeypatch.delenv("REQNN_DATA", raising=False)
-    monkeypatch.setattr("pooch.os_cache", lambda name: tmp_path_factory.getbasetemp() / "user_cache" / name)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "user_cache"))
 
 
 def _real_root():

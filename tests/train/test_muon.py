@@ -14,6 +14,7 @@ from reqnn.train import fit
 from reqnn.train.checkpoint import STATE
 from reqnn.train.muon import Muon, hidden_and_rest, orthogonalise
 from reqnn.train.optimization import make_optimizer
+from reqnn.train.training import Training
 from reqnn.train.weights import load_tensors
 from reqnn.zoo import create_model
 
@@ -104,13 +105,15 @@ def test_both_groups_follow_one_schedule(settings: Callable, clouds: PointClouds
 
 
 def test_a_stopped_run_goes_on_bit_for_bit(
-    settings: Callable, clouds: PointClouds, held_out: PointClouds, tmp_path: Path
+    settings: Callable, clouds: PointClouds, held_out: PointClouds, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     through, stopped = (settings(optimizer="muon", epochs=3, checkpoint_steps=2, out=str(tmp_path / name)) for name in "ab")
     fit(through, clouds, held_out, quiet=True)
-    answers = iter([True] * 4)
-    with pytest.raises(Stopped):
-        fit(stopped, clouds, held_out, quiet=True, owned=lambda: next(answers, False))
+    answers = iter([False] * 4)
+    with monkeypatch.context() as patched:
+        patched.setattr(Training, "agreed", lambda training, asked: next(answers, True))
+        with pytest.raises(Stopped):
+            fit(stopped, clouds, held_out, quiet=True)
     before = load_tensors(stopped.folder / STATE)[1]["progress"]["step"]
     assert 0 < before < load_tensors(through.folder / STATE)[1]["progress"]["step"]
     fit(stopped, clouds, held_out, quiet=True, resume=True)

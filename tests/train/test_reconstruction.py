@@ -48,7 +48,7 @@ def test_figures_of_a_network_that_is_known(held_out: PointClouds) -> None:
 
 
 def test_a_network_that_classifies_is_refused(held_out: PointClouds) -> None:
-    with pytest.raises(InputError, match="gives clouds"):
+    with pytest.raises(InputError, match="reconstruction needs clouds"):
         evaluate_reconstruction(nn.Sequential(nn.Flatten(), nn.Linear(72, 10)), held_out)
     with pytest.raises(InputError, match="no clouds"):
         evaluate_reconstruction(Same(0.0), held_out.subset([]))

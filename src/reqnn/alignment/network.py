@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import torch
@@ -13,6 +11,7 @@ from reqnn.alignment.moments import Moments, from_vectors, moments
 from reqnn.errors import InputError
 from reqnn.revision.module import RevisedModel
 from reqnn.tensor import QuaternionTensor
+from reqnn.train.prediction import evaluating
 
 _MOST_CHANNELS = 64  # of features at points: more add little but time
 
@@ -69,7 +68,7 @@ def point_features(network: RevisedModel, points: Tensor, at: str | None = None)
     assert axis is not None
     like = next((p for p in network.parameters() if p.is_floating_point()), points)
     cloud = points.to(like.dtype).to(like.device)
-    with torch.no_grad(), _evaluating(network):
+    with torch.no_grad(), evaluating(network):
         features = network.features((cloud[None] if rank == 3 else cloud).movedim(-1, axis), at=at)
     if not isinstance(features, QuaternionTensor):
         raise InputError(f"at='{at}' gives real features, which are the same in every orientation; name a submodule before it")
@@ -80,15 +79,3 @@ def point_features(network: RevisedModel, points: Tensor, at: str | None = None)
     if values.dim() < 3:
         return values.reshape(3, 1, -1).permute(1, 2, 0)
     return values.movedim(channels + 1, -1).reshape(3, -1, values.shape[channels + 1]).permute(1, 2, 0)
-
-
-@contextmanager
-def _evaluating(network: nn.Module) -> Iterator[None]:
-    """In eval mode while it lasts; each module then trains again as it did."""
-    modes = {module: module.training for module in network.modules()}
-    network.eval()
-    try:
-        yield
-    finally:
-        for module, mode in modes.items():
-            module.training = mode

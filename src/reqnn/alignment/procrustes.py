@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import roma
 import torch
 from torch import Tensor
 
@@ -19,12 +20,9 @@ def rotation_between(source: Tensor, target: Tensor, weights: Tensor | None = No
         about an axis change nothing: the vectors lie on one line.
     """
     weighted = target if weights is None else target * weights[..., None]
-    left, singular, right = torch.linalg.svd(weighted.mT @ source)
-    sign = torch.where(torch.linalg.det(left @ right) < 0, -1.0, 1.0).to(singular)
-    proper = torch.cat([left[..., :2], left[..., 2:] * sign[..., None, None]], -1)
-    first, second, third = singular.unbind(-1)
-    third = sign * third
-    return proper @ right, torch.stack([first + second, first + third, second + third], -1)
+    rotation, signed = roma.special_procrustes(weighted.mT @ source, return_singular_values=True)
+    first, second, third = signed.unbind(-1)  # the third is d·s₃
+    return rotation, torch.stack([first + second, first + third, second + third], -1)
 
 
 def reliability(noise: Tensor) -> Tensor:

@@ -7,6 +7,8 @@ import roma
 import torch
 from torch import Tensor
 
+from reqnn.extras import need
+
 _ITERATIONS = 50
 
 
@@ -16,11 +18,9 @@ def refine(source: Tensor, target: Tensor, rotation: Tensor, size: float) -> tup
     Each point is matched with the nearest of the other cloud, in turn with Procrustes on the matches; it finds the nearest
     optimum, so the start decides. `size` is the unit in which changes are measured.
     """
-    from trimesh.registration import icp
-
     start = np.eye(4)
     start[:3, :3] = rotation.numpy()
-    motion, _, _ = icp(
+    motion, _, _ = need("trimesh.registration").icp(
         (source / size).numpy(),
         (target / size).numpy(),
         initial=start,

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import numpy as np
 import torch
-from scipy.spatial import cKDTree
 from torch import Tensor
 
 from reqnn.alignment.harmonics import DEGREES
 from reqnn.alignment.moments import Moments, pooled
+from reqnn.extras import need
 
 SHELLS = 10
 _REACH = 1.8  # the outermost shell, in units of the cloud's root mean square radius
@@ -30,7 +30,7 @@ def area_weights(points: Tensor) -> Tensor:
     if count <= _NEIGHBOURS:
         return points.new_full((count,), 1 / count)
     cloud = points.numpy()
-    distance = cKDTree(cloud).query(cloud, _NEIGHBOURS + 1)[0][:, 1:]
+    distance = need("scipy.spatial").cKDTree(cloud).query(cloud, _NEIGHBOURS + 1)[0][:, 1:]
     area = torch.from_numpy(np.square(distance).mean(1))
     area = area + 1e-3 * area.mean()  # copies of a point still count a little
     total = area.sum()

@@ -17,6 +17,7 @@ from reqnn.alignment.result import AMBIGUOUS_BELOW, Alignment, stacked
 from reqnn.alignment.shells import area_weights, centroid, root_mean_square, shell_moments
 from reqnn.alignment.verdict import Fit, thinned
 from reqnn.errors import InputError
+from reqnn.points._coordinates import check_cloud
 from reqnn.revision.module import RevisedModel
 
 _MOST_POINTS, _MOST_FOR_NETWORKS = 16384, 2048
@@ -138,15 +139,7 @@ def _cloud(points: Any, name: str) -> Tensor:
         cloud = torch.as_tensor(points)
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"{name} is a {type(points).__name__}; a tensor of shape (N, 3) is needed") from error
-    shown = f"{name} has shape {tuple(cloud.shape)}"
-    if cloud.dim() not in (2, 3) or cloud.shape[-1] != 3:
-        raise InputError(f"{shown}; (N, 3) or (B, N, 3) is needed: coordinates on the last axis")
-    if cloud.numel() == 0:
-        raise InputError(f"{shown}: it is empty; at least one point is needed")
-    if not cloud.is_floating_point():
-        raise InputError(f"{shown} and dtype {cloud.dtype}; points must be floating point: call .float() first")
-    if not bool(torch.isfinite(cloud).all()):
-        raise InputError(f"{shown} and holds NaN or infinite values; remove those points first")
+    check_cloud((cloud[None] if cloud.dim() == 2 else cloud).detach().cpu(), name)  # values are read on the CPU only
     return cloud
 
 

@@ -9,12 +9,13 @@ from __future__ import annotations
 
 import math
 
+import roma
 import torch
-from scipy.spatial import cKDTree
 from torch import Tensor
 
 from reqnn import quaternion
 from reqnn.alignment.result import AMBIGUOUS_BELOW
+from reqnn.extras import need
 
 _APART = 20.0  # degrees: what is nearer is the same answer, more or less exact
 _SCALE = 2.0  # confidence = 1 − exp(−z / 2), so chosen that it is the share of right answers (docs/align.md)
@@ -26,7 +27,8 @@ class Fit:
 
     def __init__(self, source: Tensor, target: Tensor) -> None:
         self.source, self.target = thinned(source, _MOST_QUERIES), thinned(target, _MOST_QUERIES)
-        self._trees = cKDTree(source.numpy()), cKDTree(target.numpy())
+        tree = need("scipy.spatial").cKDTree
+        self._trees = tree(source.numpy()), tree(target.numpy())
         self._known: dict[bytes, Tensor] = {}  # candidates are looked at twice: to choose one, and to doubt it
 
     def squares(self, rotation: Tensor, shift: Tensor | float = 0.0) -> Tensor:
@@ -58,8 +60,7 @@ class Fit:
 
 def degrees_between(rotations: Tensor, rotation: Tensor) -> Tensor:
     """The angle of Rᵢ R⁻¹ in degrees, (..., 3, 3), (..., 3, 3) → (...); exact for small angles, too."""
-    chord = (rotations - rotation).flatten(-2).norm(dim=-1) / math.sqrt(8)
-    return torch.rad2deg(2 * torch.asin(chord.clamp(max=1)))
+    return torch.rad2deg(roma.rotmat_geodesic_distance(rotations, rotation))
 
 
 def _confidence(worse: Tensor) -> float:

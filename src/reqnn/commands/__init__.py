@@ -7,18 +7,12 @@ Heavy imports (torch, scikit-learn, matplotlib) stand inside functions, so that 
 from __future__ import annotations
 
 from reqnn.commands.align import Align
-from reqnn.commands.align_bench import BenchAlign
 from reqnn.commands.audit import Audit
-from reqnn.commands.autoencoders import Autoencoders
 from reqnn.commands.base import Command
-from reqnn.commands.bench import Bench
-from reqnn.commands.compare import Compare
 from reqnn.commands.data import Data
 from reqnn.commands.demo import Demo
 from reqnn.commands.eval import Eval
-from reqnn.commands.export_weights import ExportWeights
 from reqnn.commands.models import Models
-from reqnn.commands.paper import Paper
 from reqnn.commands.predict import Predict
 from reqnn.commands.reconstruct import Reconstruct
 from reqnn.commands.revise import Revise
@@ -32,14 +26,8 @@ COMMANDS: dict[str, type[Command]] = {
     "revise": Revise,
     "align": Align,
     "reconstruct": Reconstruct,
-    "autoencoders": Autoencoders,
-    "paper": Paper,
-    "compare": Compare,
-    "export-weights": ExportWeights,
     "data": Data,
     "models": Models,
-    "bench": Bench,
-    "bench-align": BenchAlign,
     "demo": Demo,
 }
 

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import tyro
 
-from reqnn.commands.base import OK, Command, busy, console, write_json
+from reqnn.commands.base import OK, Command, busy, console, optional, write_json
 from reqnn.errors import InputError
+from reqnn.extras import need
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -37,10 +38,10 @@ class Align(Command):
     target: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TARGET")]
     """The object that it is brought onto."""
 
-    model: Annotated[str | None, tyro.conf.arg(metavar="RUN", help_behavior_hint="")] = None
+    model: Annotated[str | None, optional("RUN")] = None
     """Take the features of this equivariant run, a folder or a weights file. Default: closed-form features, no training."""
 
-    at: Annotated[str | None, tyro.conf.arg(metavar="LAYER", help_behavior_hint="")] = None
+    at: Annotated[str | None, optional("LAYER")] = None
     """The layer of that network. Default: the last quaternion features."""
 
     refine: bool = False
@@ -55,7 +56,7 @@ class Align(Command):
     out: str = "aligned"
     """The folder for aligned.ply (the source, moved), matrix.txt (4 × 4) and alignment.json."""
 
-    json: Annotated[str | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
+    json: Annotated[str | None, optional("FILE")] = None
     """Write alignment.json there, too; "-" for stdout, instead of the text."""
 
     def run(self) -> int:
@@ -96,8 +97,8 @@ class Align(Command):
     def _write(self, shape: Shape, found: Alignment, record: dict[str, Any]) -> list[Path]:
         """The moved source as a PLY, with its faces where it has some, the matrix as text, everything as JSON."""
         import numpy as np
-        import trimesh
 
+        trimesh = need("trimesh")
         folder = Path(self.out)
         moved = shape.vertices @ found.rotation.numpy().T + found.translation.numpy()
         geometry: Any = trimesh.PointCloud(moved) if shape.faces is None else trimesh.Trimesh(moved, shape.faces, process=False)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +14,6 @@ from reqnn.errors import InputError
 
 if TYPE_CHECKING:
     from rich.console import Console
-
-    from reqnn.trials.running import Outcome
 
 OK, NOT_OK, BAD_INPUT, UNEXPECTED, INTERRUPTED = 0, 1, 2, 3, 130
 """Exit codes."""
@@ -58,15 +56,26 @@ def busy(message: str) -> Iterator[None]:
         yield
 
 
-def tell_outcome(outcome: Outcome) -> int:
-    """Say what a pass over trials has left, and why; the exit code."""
-    for key, holder in outcome.elsewhere.items():
-        print(f"{key}: trained elsewhere ({holder})", file=sys.stderr)
-    for key, reason in outcome.failed.items():
-        print(f"error: {key}: {reason}", file=sys.stderr)
-    if outcome.out_of_time:
-        print("the time is up; the same command goes on", file=sys.stderr)
-    return BAD_INPUT if outcome.failed else OK
+def optional(metavar: str, **more: Any) -> Any:
+    """For `Annotated`: an option whose help says itself what happens without it."""
+    import tyro
+
+    return tyro.conf.arg(metavar=metavar, help_behavior_hint="", **more)
+
+
+def make_folder(path: str | Path) -> Path:
+    """The folder of an option --out."""
+    try:
+        Path(path).mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise InputError(f"--out {path}: the folder cannot be made ({error.strerror})") from error
+    return Path(path)
+
+
+def show_written(paths: Iterable[Path]) -> None:
+    """Say which files there are now."""
+    for path in paths:
+        console().print(f"wrote {path}", highlight=False, soft_wrap=True)
 
 
 def write_json(data: dict[str, Any], path: str) -> None:

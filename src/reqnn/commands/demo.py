@@ -11,7 +11,7 @@ from reqnn.commands.base import NOT_OK, OK, Command, busy, console
 if TYPE_CHECKING:
     from reqnn.auditing import AuditReport
     from reqnn.data.dataset import PointClouds
-    from reqnn.paper.table import Table
+    from reqnn.table import Table
     from reqnn.train import Run
     from reqnn.train.evaluation import Evaluation
 
@@ -120,8 +120,8 @@ def _audit(run: Run, test: PointClouds) -> AuditReport:
 
 
 def _table(runs: dict[str, Run], results: dict[str, list[Evaluation]], audits: dict[str, AuditReport]) -> Table:
-    from reqnn.paper.flops import parameters
-    from reqnn.paper.table import Cell, Table
+    from reqnn.table import Cell, Table
+    from reqnn.train.weights import count_parameters as parameters
 
     records = []
     for name, (upright, turned) in results.items():

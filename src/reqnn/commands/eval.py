@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from reqnn.commands.base import OK, Command, busy, console, write_json
+from reqnn.commands.base import OK, Command, busy, console, make_folder, optional, show_written, write_json
 from reqnn.errors import InputError
 from reqnn.train.config import JsonObject
 
@@ -34,7 +34,7 @@ class Eval(Command):
         reqnn eval runs/autoencoder runs/autoencoder-original --copies 2 --emd 20 --out comparison
     """
 
-    runs: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="RUN [RUN ...]", help_behavior_hint="")] = ()
+    runs: Annotated[tyro.conf.Positional[tuple[str, ...]], optional("RUN [RUN ...]")] = ()
     """Folders of runs, or weights files."""
 
     protocol: tuple[Literal["NR", "y", "z", "vertical", "AR"], ...] = ("NR", "AR")
@@ -52,13 +52,13 @@ class Eval(Command):
     options: JsonObject = field(default_factory=dict)
     """Arguments that the networks are built with, where other than in training: '{"votes": 5}'."""
 
-    data: Annotated[str | None, tyro.conf.arg(metavar="NAME", help_behavior_hint="")] = None
+    data: Annotated[str | None, optional("NAME")] = None
     """Another data set with the same classes. Default: the one that the run was trained on."""
 
-    root: Annotated[str | None, tyro.conf.arg(metavar="FOLDER", help_behavior_hint="")] = None
+    root: Annotated[str | None, optional("FOLDER")] = None
     """The folder with the data sets. Default: $REQNN_DATA."""
 
-    limit: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")] = None
+    limit: Annotated[int | None, optional("INT")] = None
     """Test on so many shapes only, drawn by the seed."""
 
     angles: int = 7
@@ -76,10 +76,10 @@ class Eval(Command):
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """Where to run."""
 
-    json: Annotated[str | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
+    json: Annotated[str | None, optional("FILE")] = None
     """Write all figures as JSON there, too; "-" for stdout, instead of the tables."""
 
-    out: Annotated[str | None, tyro.conf.arg(metavar="FOLDER", help_behavior_hint="")] = None
+    out: Annotated[str | None, optional("FOLDER")] = None
     """The folder for evaluation.json and the pictures. Default: `evaluation` in the (first) run's folder."""
 
     def run(self) -> int:
@@ -134,8 +134,7 @@ class Eval(Command):
         if self.json != "-":
             screen = console()
             screen.print(reconstruction(found))
-            for path in (folder / "evaluation.json", picture):
-                screen.print(f"wrote {path}", highlight=False, soft_wrap=True)
+            show_written((folder / "evaluation.json", picture))
         return OK
 
     def _load_all(self) -> dict[str, tuple[Run, PointClouds]]:
@@ -183,12 +182,7 @@ class Eval(Command):
 
     def _folder(self, loaded: dict[str, tuple[Run, PointClouds]]) -> Path:
         first = next(iter(loaded.values()))[0].folder
-        folder = Path(self.out) if self.out is not None else (first or Path()) / "evaluation"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise InputError(f"--out {folder}: the folder cannot be made ({error.strerror})") from error
-        return folder
+        return make_folder(self.out or (first or Path()) / "evaluation")
 
     def _draw(
         self, found: dict[str, tuple[Run, list[Evaluation]]], sweep: list[float], curves: dict[str, list[float]], folder: Path
@@ -213,8 +207,7 @@ class Eval(Command):
         results = {name: results for name, (_, results) in found.items()}
         screen.print(overall(results))
         screen.print(by_class(results))
-        for path in paths:
-            screen.print(f"wrote {path}", highlight=False, soft_wrap=True)
+        show_written(paths)
 
 
 def run_title(run: Run) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import importlib
 import importlib.util
 import json
@@ -12,7 +11,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from reqnn.errors import InputError
+from reqnn.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
@@ -107,10 +106,8 @@ def _instead(found: Any, wanted: str) -> str:
     """What else there is: names like the wanted one, or the networks of the module."""
     from torch import nn
 
-    close = difflib.get_close_matches(wanted, dir(found), n=3)
     networks = [name for name, value in vars(found).items() if isinstance(value, type) and issubclass(value, nn.Module)]
-    names = close or networks[:8]
-    return f"; did you mean {', '.join(names)}?" if names else ""
+    return did_you_mean(wanted, dir(found)) or (f"; its networks are {', '.join(networks[:8])}" if networks else "")
 
 
 def example_inputs(

@@ -21,13 +21,14 @@ class Models(Command):
         from rich.table import Table
 
         from reqnn.models.registry import list_models, model_entry
+        from reqnn.train.weights import count_parameters
         from reqnn.zoo import create_model
 
         table = Table("name", "what it is", "parameters", "options")
         for name in list_models():
             entry = model_entry(name)
             with torch.device("meta"):
-                parameters = sum(p.numel() for p in create_model(name).parameters())
+                parameters = count_parameters(create_model(name))
             summary = (entry.build.__doc__ or "").strip().splitlines()[0]
             fixed = "".join(f" ({key}={value})" for key, value in entry.fixed.items())
             table.add_row(name, summary + fixed, f"{parameters:,}", ", ".join(entry.options))

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from reqnn.commands.base import Command
+from reqnn.commands.base import Command, optional
 from reqnn.commands.loading import build, example_inputs, parse_options, parse_shape
 from reqnn.errors import InputError
 
@@ -18,40 +18,35 @@ if TYPE_CHECKING:
     from reqnn.revision.module import RevisedModel
 
 
-def _own_default(metavar: str) -> Any:
-    """An option whose help says itself what happens without it."""
-    return tyro.conf.arg(metavar=metavar, help_behavior_hint="")
-
-
 @dataclass(kw_only=True)
 class NetworkCommand(Command):
     """A command on one network: a user's own class, or one of `reqnn models`."""
 
-    target: Annotated[tyro.conf.Positional[str | None], _own_default("MODULE:CLASS")] = None
+    target: Annotated[tyro.conf.Positional[str | None], optional("MODULE:CLASS")] = None
     """MODULE:CLASS or path/to/file.py:CLASS; modules are looked for in the current directory first."""
 
-    model: Annotated[str | None, _own_default("NAME")] = None
+    model: Annotated[str | None, optional("NAME")] = None
     """A network by its name in `reqnn models`, instead of a class."""
 
     kwargs: Annotated[str, tyro.conf.arg(aliases=["--options"], metavar="JSON")] = "{}"
     """Arguments that the network is built with, as JSON: '{"k": 10}'."""
 
-    points: Annotated[tuple[str, ...], _own_default("SHAPE [SHAPE ...]")] = ()
+    points: Annotated[tuple[str, ...], optional("SHAPE [SHAPE ...]")] = ()
     """Shape of the input, such as 2,128,3 or 2,6,1024; several, where the network takes several inputs. Default: 4,128,3."""
 
-    to_real: Annotated[tuple[str, ...], _own_default("NAME [NAME ...]")] = ()
+    to_real: Annotated[tuple[str, ...], optional("NAME [NAME ...]")] = ()
     """Submodules before which Quaternion2Real stands. Default: found by the revision."""
 
-    coordinates: Annotated[tuple[str, ...], _own_default("NAME [NAME ...]")] = ()
+    coordinates: Annotated[tuple[str, ...], optional("NAME [NAME ...]")] = ()
     """Submodules that take raw coordinates: they get PCA-frame coordinates."""
 
-    remove: Annotated[tuple[str, ...], _own_default("NAME [NAME ...]")] = ()
+    remove: Annotated[tuple[str, ...], optional("NAME [NAME ...]")] = ()
     """Submodules to drop, such as spatial transformers."""
 
     scalars: int = 0
     """How many trailing channels are no vectors (colour, intensity)."""
 
-    vector_axis: Annotated[int | None, _own_default("AXIS")] = None
+    vector_axis: Annotated[int | None, optional("AXIS")] = None
     """Which axis holds the vectors, where the shape leaves it open."""
 
     strict: bool = False
@@ -71,13 +66,13 @@ class NetworkCommand(Command):
     dtype: Literal["float64", "float32"] = "float64"
     """In which an audit runs."""
 
-    tolerance: Annotated[float | None, _own_default("ERROR")] = None
+    tolerance: Annotated[float | None, optional("ERROR")] = None
     """Errors that an audit allows. Default: 1e-9 in float64, 1e-4 in float32."""
 
     seed: int = 0
     """Of weights, clouds, rotations and orders."""
 
-    json: Annotated[str | None, _own_default("FILE")] = None
+    json: Annotated[str | None, optional("FILE")] = None
     """Write the report as JSON, too; "-" for stdout, instead of the table."""
 
     def original(self, equivariant: bool) -> tuple[nn.Module, Any]:

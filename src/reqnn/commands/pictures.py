@@ -8,20 +8,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import matplotlib
-
-matplotlib.use("Agg")  # files only: no window, no display
-
-import matplotlib.pyplot as plt
 import torch
 from torch import Tensor, nn
 
 from reqnn import points, quaternion
 from reqnn.auditing import AuditReport
 from reqnn.data.dataset import PointClouds
+from reqnn.extras import need
 from reqnn.tensor import QuaternionTensor
 from reqnn.train.cloud_pictures import draw_arrows
 from reqnn.train.prediction import predict
+
+need("matplotlib").use("Agg")  # files only: no window, no display
+plt = need("matplotlib.pyplot")
 
 ORIGINAL, REVISED, FAINT = "#c44e52", "#2a6fb0", "#6b7280"
 FLOOR = 1e-17  # where an error of exactly 0 is drawn

@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import tyro
 
-from reqnn.commands.base import NOT_OK, OK, Command, busy, console, write_json
+from reqnn.commands.base import NOT_OK, OK, Command, busy, console, optional, write_json
 from reqnn.errors import InputError
 
 DEFAULT = "best-modelnet40"
@@ -30,7 +30,7 @@ class Predict(Command):
         reqnn predict digit.xyz --weights runs/digits
     """
 
-    files: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="[FILE ...]", help_behavior_hint="")] = ()
+    files: Annotated[tyro.conf.Positional[tuple[str, ...]], optional("[FILE ...]")] = ()
     """Files, and folders of files."""
 
     weights: Annotated[str, tyro.conf.arg(metavar="NAME|RUN")] = DEFAULT
@@ -39,7 +39,7 @@ class Predict(Command):
     top: int = 5
     """How many classes to show."""
 
-    points: Annotated[int | None, tyro.conf.arg(metavar="INT", help_behavior_hint="")] = None
+    points: Annotated[int | None, optional("INT")] = None
     """Points to take of each file. Default: as many as the network was trained with."""
 
     turned: int = 0
@@ -48,7 +48,7 @@ class Predict(Command):
     seed: int = 0
     """Of the choice of points, and of the rotations."""
 
-    json: Annotated[str | None, tyro.conf.arg(metavar="FILE", help_behavior_hint="")] = None
+    json: Annotated[str | None, optional("FILE")] = None
     """Write the answers as JSON there; "-" for stdout, instead of text."""
 
     list: bool = False

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from reqnn.commands.base import OK, Command, console, write_json
+from reqnn.commands.base import OK, Command, console, make_folder, optional, show_written, write_json
 from reqnn.errors import InputError
+from reqnn.extras import need
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -45,7 +46,7 @@ class Reconstruct(Command):
     angle: float = 60.0
     """By how many degrees."""
 
-    at: Annotated[str | None, tyro.conf.arg(metavar="LAYER", help_behavior_hint="")] = None
+    at: Annotated[str | None, optional("LAYER")] = None
     """The submodule whose features are turned. Default: latent of an autoencoder, conv5 of pointnet_reconstruction."""
 
     seed: int = 0
@@ -70,7 +71,7 @@ class Reconstruct(Command):
         cloud = (raw - centre) / size
         made, turned, expected = turn_features(net, layer, cloud, rotation)
         difference = float((turned - expected).norm(dim=-1).max())
-        folder = _folder(self.out)
+        folder = make_folder(self.out)
         clouds = {"input": cloud, "reconstructed": made, "turned": turned}
         paths = [_write_ply(xyz * size + centre, folder / f"{name}.ply") for name, xyz in clouds.items()]
         titles = ["input", "reconstructed", f"features turned\n{self.angle:g}°", f"input turned\ndifference {difference:.0e}"]
@@ -82,8 +83,7 @@ class Reconstruct(Command):
         screen.print(
             f"features of {layer} turned and decoded; with the input turned instead, points differ by {difference:.1e}"
         )
-        for path in [*paths, folder / "turned.json"]:
-            screen.print(f"wrote {path}", highlight=False, soft_wrap=True)
+        show_written([*paths, folder / "turned.json"])
         return OK
 
     def _load(self) -> tuple[RevisedModel, str, int]:
@@ -128,18 +128,7 @@ def turn_features(net: RevisedModel, layer: str, cloud: Tensor, rotation: Tensor
         return net(given)[0], turned[0], net(given @ rotation.T)[0]
 
 
-def _folder(name: str) -> Path:
-    folder = Path(name)
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"--out {folder}: the folder cannot be made ({error.strerror})") from error
-    return folder
-
-
 def _write_ply(xyz: Tensor, path: Path) -> Path:
     """Points (N, 3), in the units of the file they come from."""
-    import trimesh
-
-    trimesh.PointCloud(xyz.numpy()).export(path)
+    need("trimesh").PointCloud(xyz.numpy()).export(path)
     return path

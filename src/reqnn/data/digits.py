@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from reqnn.errors import InputError
+from reqnn.extras import need
 
 TRAIN = 1437  # of 1797: the images are in the order of their writers, so that the test digits are by other hands
 DEPTH = 2.5  # height of a fully dark pixel, in pixels
@@ -24,9 +25,7 @@ def digits(split: str, points: int = 1024, limit: int | None = None) -> tuple[Te
         raise InputError(f"split is {split!r}; it must be 'train' or 'test'")
     if points < 1:
         raise InputError(f"points is {points}; at least 1 is needed")
-    from sklearn.datasets import load_digits
-
-    data = load_digits()
+    data = need("sklearn.datasets").load_digits()
     chosen = range(TRAIN) if split == "train" else range(TRAIN, len(data.images))
     chosen = chosen[:limit]
     clouds = np.stack([_raise(data.images[index], index, points) for index in chosen])

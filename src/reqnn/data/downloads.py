@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Iterator
-from contextlib import contextmanager
+import hashlib
 from dataclasses import dataclass
+from http.client import HTTPException
 from pathlib import Path
+from urllib.error import HTTPError, URLError
 
 from reqnn.data.loading import data_root
 from reqnn.data.sets import SETS
@@ -63,45 +63,28 @@ def download(name: str, root: str | Path | None = None) -> list[Path]:
 
 def fetch(file: str, checksum: str, folder: Path, mirrors: tuple[str, ...]) -> Path:
     """One file from the first mirror that gives it whole: its SHA-256 is checked before it gets its name."""
-    import pooch
-    import requests
+    from torch.hub import download_url_to_file
 
-    failures = []
-    for mirror in mirrors:
-        try:
-            with _quiet():
-                return Path(pooch.retrieve(mirror + file, f"sha256:{checksum}", file, folder))
-        except requests.RequestException as error:
-            failures.append(f"{mirror}: {_reason(error)}")
-        except ValueError:  # pooch's word for a wrong checksum
-            failures.append(f"{mirror}: what came has another checksum than {checksum[:12]}…, and was thrown away")
-        except OSError as error:
-            raise InputError(
-                f"{folder / file} cannot be written ({error.strerror}); set REQNN_DATA to another folder"
-            ) from error
+    path, failures = folder / file, []
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        if path.exists() and hashlib.sha256(path.read_bytes()).hexdigest() == checksum:
+            return path
+        for mirror in mirrors:
+            try:
+                download_url_to_file(mirror + file, str(path), hash_prefix=checksum, progress=False)
+                return path
+            except HTTPError as error:
+                failures.append(f"{mirror}: the server says {error.code} {error.reason}")
+            except URLError as error:
+                failures.append(f"{mirror}: no connection ({error.reason})")
+            except (HTTPException, ConnectionError, TimeoutError) as error:
+                failures.append(f"{mirror}: the connection broke off ({error})")
+            except RuntimeError:  # torch's word for a wrong checksum
+                failures.append(f"{mirror}: what came has another checksum than {checksum[:12]}…, and was thrown away")
+    except OSError as error:
+        raise InputError(f"{path} cannot be written ({error.strerror}); set REQNN_DATA to another folder") from error
     reasons = "".join(f"\n  {failure}" for failure in failures)
     raise InputError(
         f"{file} could not be downloaded; nothing is left of it:{reasons}\nTry again, or put it into {folder} yourself"
     )
-
-
-def _reason(error: Exception) -> str:
-    response = getattr(error, "response", None)
-    if response is not None:
-        return f"the server says {response.status_code} {response.reason}"
-    kinds = {"ConnectionError": "no connection", "ChunkedEncodingError": "the connection broke off"}
-    return kinds.get(type(error).__name__, f"{type(error).__name__}: {error}")
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without pooch's own messages."""
-    import pooch
-
-    logger = pooch.get_logger()
-    level = logger.level
-    logger.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        logger.setLevel(level)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from reqnn.errors import InputError
+from reqnn.extras import need
 
 if TYPE_CHECKING:
     import h5py
@@ -31,8 +32,7 @@ def is_hdf5(path: Path) -> bool:
 @contextmanager
 def open_hdf5(path: Path) -> Iterator[h5py.File]:
     """An HDF5 file open for reading; `InputError` where it is missing, unreadable, truncated or something else."""
-    import h5py
-
+    h5py = need("h5py")
     if not path.is_file():
         raise InputError(f"there is no file {path}")
     try:
@@ -51,8 +51,7 @@ def open_hdf5(path: Path) -> Iterator[h5py.File]:
 
 def read_field(group: Any, field: str, path: Path) -> np.ndarray:
     """The array of one field of a file or group."""
-    import h5py
-
+    h5py = need("h5py")
     where = f"{path}: field '{group.name.strip('/')}/{field}'".replace("'/", "'")
     found = group.get(field)
     if not isinstance(found, h5py.Dataset):

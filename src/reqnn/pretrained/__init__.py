@@ -1,8 +1,7 @@
-"""Trained networks that come with the package: load them, use them on files, add one from a run."""
+"""Trained networks that come with the package: load them, use them on files."""
 
 from reqnn.pretrained.classify import classify, cloud_in_any_pose, find_files
-from reqnn.pretrained.export import export_weights
 from reqnn.pretrained.loading import load
 from reqnn.train.shipped import list_weights
 
-__all__ = ["classify", "cloud_in_any_pose", "export_weights", "find_files", "list_weights", "load"]
+__all__ = ["classify", "cloud_in_any_pose", "find_files", "list_weights", "load"]

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import difflib
 import json
 from pathlib import Path
 from typing import Any
 
-from torch import nn
-
-from reqnn.errors import InputError
+from reqnn.errors import InputError, did_you_mean
 from reqnn.train import shipped
 from reqnn.train.run import Run, load_run
 from reqnn.train.shipped import list_weights
+from reqnn.train.weights import count_parameters
 
 
 def load(name_or_path: str | Path) -> Any:
@@ -59,14 +57,8 @@ def facts(run: Run) -> dict[str, Any]:
     }
 
 
-def count_parameters(model: nn.Module) -> int:
-    """The number of trained numbers, each counted once."""
-    return sum(parameter.numel() for parameter in model.parameters())
-
-
 def _unknown(name: str) -> str:
     names = list_weights()
-    close = difflib.get_close_matches(name, names, n=1)
-    hint = f" (did you mean {close[0]!r}?)" if close else ""
     there = f"there are {', '.join(names)}" if names else "this version has none"
-    return f"no weights are named {name!r}{hint}, and no run or weights file is at that path; of those that ship {there}"
+    where = f"no weights are named {name!r}, and no run or weights file is at that path; of those that ship {there}"
+    return where + did_you_mean(name, names)

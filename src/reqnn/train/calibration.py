@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from reqnn.nn.batch_norm import QuaternionBatchNorm
+from reqnn.train.prediction import evaluating
 
 
 @torch.no_grad()
@@ -24,20 +25,17 @@ def recalibrate(model: nn.Module, batches: Iterable[Tensor]) -> int:
     Shapes: each batch (B, N, 3)
     """
     like = next(model.parameters())
-    training = {module: module.training for module in model.modules()}
     norms = tracking_norms(model)
     momenta = [norm.momentum for norm in norms]
     count = 0
     try:
-        model.eval()
-        for points in batches:
-            if count == 0:
-                _restart(norms)
-            model(points.to(like.device, like.dtype))
-            count += 1
+        with evaluating(model):
+            for points in batches:
+                if count == 0:
+                    _restart(norms)
+                model(points.to(like.device, like.dtype))
+                count += 1
     finally:
-        for module, mode in training.items():
-            module.training = mode
         for norm, momentum in zip(norms, momenta, strict=True):
             norm.momentum = momentum
     return count

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from matplotlib.colors import LinearSegmentedColormap
-from matplotlib.figure import Figure
 from torch import Tensor
+
+from reqnn.extras import need
 
 GREY, BLUE, RED, GREEN = "#4b5563", "#1f5fa8", "#c44e52", "#2a9d8f"
 FRAME = 0.9  # half the width of a picture; few objects fill the unit sphere, and what reaches over is not cut off
@@ -35,7 +35,7 @@ def draw_cloud(panel: Any, xyz: Tensor, colour: str = BLUE, view: Tensor | None 
     """Points (N, 3) on matplotlib axes; what is far away is pale."""
     seen = xyz.detach().double().cpu() @ (camera() if view is None else view).T
     x, y, depth = seen[seen[:, 2].argsort()].T.numpy()
-    shades = LinearSegmentedColormap.from_list("", ["#e3e7ec", colour])
+    shades = need("matplotlib.colors").LinearSegmentedColormap.from_list("", ["#e3e7ec", colour])
     panel.scatter(x, y, c=depth, cmap=shades, vmin=-1.1, vmax=0.7, s=size, linewidths=0, clip_on=False)
     panel.set_xlim(-FRAME, FRAME)
     panel.set_ylim(-FRAME, FRAME)
@@ -57,7 +57,9 @@ def draw_grid(
 ) -> Path:
     """Clouds (N, 3) in rows and columns: titles above the columns, names beside the rows, captions below single clouds."""
     columns = max(len(row) for row in rows)
-    figure = Figure(figsize=(0.8 + 1.8 * columns, 0.4 + 1.75 * len(rows) + 0.25 * bool(title)), layout="constrained")
+    figure = need("matplotlib.figure").Figure(
+        figsize=(0.8 + 1.8 * columns, 0.4 + 1.75 * len(rows) + 0.25 * bool(title)), layout="constrained"
+    )
     engine: Any = figure.get_layout_engine()
     engine.set(w_pad=0.01, h_pad=0.02, wspace=0, hspace=0)
     panels = figure.subplots(len(rows), columns, squeeze=False)

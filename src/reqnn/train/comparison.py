@@ -14,6 +14,7 @@ from reqnn.data.rotation import random_rotations, turn
 from reqnn.train.prediction import predict
 from reqnn.train.reconstruction import ReconstructionEvaluation, evaluate_reconstruction
 from reqnn.train.run import Run
+from reqnn.train.weights import count_parameters
 
 SHOWN = 6  # objects in the picture
 
@@ -35,7 +36,7 @@ class Comparison:
     @property
     def parameters(self) -> int:
         """Numbers that were learned."""
-        return sum(parameter.numel() for parameter in self.run.model.parameters())
+        return count_parameters(self.run.model)
 
     def to_dict(self) -> dict[str, Any]:
         """As JSON takes it."""

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from reqnn.errors import InputError
+from reqnn.extras import need
 
 PAIRS = 1 << 24  # distances held in memory at a time
 
@@ -45,15 +46,14 @@ def earth_movers_distance(a: Tensor, b: Tensor) -> Tensor:
 
     Shapes: a (B, N, 3), b (B, N, 3) -> (B,)
     """
-    from scipy.optimize import linear_sum_assignment
-
+    assign = need("scipy.optimize").linear_sum_assignment
     _check(a, b)
     if a.shape[1] != b.shape[1]:
         raise InputError(f"the earth mover's distance pairs points one to one; the clouds have {a.shape[1]} and {b.shape[1]}")
     found = []
     for one, other in zip(a.double().cpu(), b.double().cpu(), strict=True):
         costs = torch.cdist(one, other, compute_mode="donot_use_mm_for_euclid_dist")
-        rows, columns = linear_sum_assignment(costs.numpy())
+        rows, columns = assign(costs.numpy())
         found.append(costs[rows, columns].mean())
     return torch.stack(found) if found else torch.zeros(0, dtype=torch.float64)
 

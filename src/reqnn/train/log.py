@@ -8,7 +8,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from reqnn.errors import InputError
+from reqnn.extras import need
 from reqnn.train.checkpoint import write_json, write_text
 from reqnn.train.task import Task
 
@@ -42,9 +42,7 @@ class RunLog:
 
 def draw_curve(history: list[dict[str, float]], task: Task, path: Path) -> None:
     """Loss and metric against the epoch, training and validation; what falls towards 0 on a logarithmic scale."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    figure = need("matplotlib.figure").Figure(figsize=(9, 3.4), layout="constrained")
     epochs = [row["epoch"] for row in history]
     for axis, what in zip(figure.subplots(1, 2), ("loss", task.metric), strict=True):
         for part, colour in (("train", "#888888"), ("validation", "#1f5fa8")):
@@ -60,8 +58,5 @@ def draw_curve(history: list[dict[str, float]], task: Task, path: Path) -> None:
 
 
 def _events(folder: Path, step: int) -> Any:
-    try:
-        from torch.utils.tensorboard import SummaryWriter
-    except ImportError as error:
-        raise InputError("tensorboard is not installed: pip install 'reqnn[tensorboard]'") from error
-    return SummaryWriter(str(folder), purge_step=step or None)
+    need("tensorboard")
+    return need("torch.utils.tensorboard").SummaryWriter(str(folder), purge_step=step or None)

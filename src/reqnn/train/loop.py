@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import copy
 import time
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -49,7 +48,6 @@ def fit(
     model: nn.Module | None = None,
     resume: bool = False,
     quiet: bool = False,
-    owned: Callable[[], bool] = lambda: True,
 ) -> Run:
     """Train a network; its folder holds settings, log, weights and all that is needed to go on.
 
@@ -59,10 +57,9 @@ def fit(
             (B, classes), or to clouds where the task is reconstruction.
         resume: go on where the folder holds a run that was stopped; the result is the same as if it had not been.
         quiet: show nothing.
-        owned: asked before anything of the run is written; where it says no, another process has the run and this one stops.
 
     Raises:
-        Stopped: it was interrupted (Ctrl-C, SIGTERM) and has written a checkpoint, or the run is another process's.
+        Stopped: it was interrupted (Ctrl-C, SIGTERM) and has written a checkpoint.
     """
     fabric = connect(config)
     config = settle(config, fabric, resume)
@@ -70,7 +67,7 @@ def fit(
     on_cpu = fabric.device.type == "cpu"  # elsewhere not every operation has a deterministic form
     with reproducible(config.threads, deterministic=on_cpu), Interruption() as interruption:
         training = prepare(config, fabric, train, validation, model)
-        walk(training, interruption, fabric.is_global_zero and not quiet, owned)
+        walk(training, interruption, fabric.is_global_zero and not quiet)
     fabric.barrier()
     return load_run(config.folder, model=training.network)
 
@@ -155,7 +152,7 @@ def same_ground(
     return now
 
 
-def walk(training: Training, interruption: Interruption, shown: bool, owned: Callable[[], bool]) -> None:
+def walk(training: Training, interruption: Interruption, shown: bool) -> None:
     """Go over the steps that are left: step, validate at the end of an epoch, write checkpoints, stop where asked."""
     config, fabric, progress, batches = training.config, training.fabric, training.progress, training.batches
     task = training.task
@@ -170,7 +167,6 @@ def walk(training: Training, interruption: Interruption, shown: bool, owned: Cal
             progress.seconds = before + time.monotonic() - begun
             display.step(progress.step, epoch, progress.loss, progress.metric)
             if progress.step % batches.steps_per_epoch == 0:
-                stop_unless(owned)
                 training.end_epoch(epoch)
                 display.epoch(progress.history[-1], progress.best)
                 if log is not None:
@@ -178,24 +174,16 @@ def walk(training: Training, interruption: Interruption, shown: bool, owned: Cal
             stop = training.agreed(interruption.asked)
             due = time.monotonic() - saved > config.checkpoint_seconds
             if stop or due or (config.checkpoint_steps and progress.step % config.checkpoint_steps == 0):
-                stop_unless(owned)
                 training.save()
                 saved = time.monotonic()
             if stop:
                 display.line(f"stopped after step {progress.step}; reqnn train --resume --out {config.folder} goes on")
                 raise Stopped(f"interrupted after step {progress.step}")
-        stop_unless(owned)
         training.save()
         if log is not None:
             log.write(progress.history, training.metrics(), final=True)
         best = f"best validation {task.metric} {task.show(progress.best)} in epoch {progress.best_epoch}"
         display.line(f"{best}; test it: reqnn eval {config.folder} --protocol NR AR")
-
-
-def stop_unless(owned: Callable[[], bool]) -> None:
-    """Stop before anything is written to a run that is another's now."""
-    if not owned():
-        raise Stopped("another process has taken the run over")
 
 
 def headline(training: Training) -> str:

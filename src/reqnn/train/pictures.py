@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from matplotlib.figure import Figure
-
+from reqnn.extras import need
 from reqnn.train.evaluation import Evaluation
 
 ORIGINALS = ("#b8860b", "#c44e52", "#8c564b", "#e08214")
@@ -17,7 +16,7 @@ def draw_confusion(evaluation: Evaluation, title: str, path: Path) -> Path:
     """Shares of the answers in each true class; the diagonal is right."""
     names = list(evaluation.per_class)
     size = max(4.5, 0.24 * len(names) + 2)
-    figure = Figure(figsize=(size, size), layout="constrained")
+    figure = need("matplotlib.figure").Figure(figsize=(size, size), layout="constrained")
     axis = figure.subplots()
     shares = [[value / max(1, sum(row)) for value in row] for row in evaluation.confusion]
     picture = axis.imshow(shares, cmap="Blues", vmin=0, vmax=1)
@@ -42,7 +41,7 @@ def draw_angles(
     angles: Sequence[float], curves: dict[str, list[float]], revised: Sequence[str], chance: float, path: Path
 ) -> Path:
     """Accuracy against the angle by which the objects are turned, one line a network; REQNNs in blue tones."""
-    figure = Figure(figsize=(7, 4), layout="constrained")
+    figure = need("matplotlib.figure").Figure(figsize=(7, 4), layout="constrained")
     axis = figure.subplots()
     colours = {True: iter(REVISED * len(curves)), False: iter(ORIGINALS * len(curves))}
     for name, values in curves.items():

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor, nn
 
@@ -12,14 +15,22 @@ def predict(model: nn.Module, points: Tensor, batch: int = 64) -> Tensor:
 
     Shapes: points (S, N, 3) -> (S, classes) float32, or float64 for a network in float64
     """
-    training = model.training
-    model.eval()
     like = next(model.parameters())
-    try:
+    with evaluating(model):
         logits = [model(part.to(like.device, like.dtype)).cpu() for part in points.split(batch)]
-    finally:
-        model.train(training)
     if not logits:
         return torch.empty(0, 0)
     whole = torch.cat(logits)
     return whole if whole.dtype == torch.float64 else whole.float()
+
+
+@contextmanager
+def evaluating(model: nn.Module) -> Iterator[None]:
+    """Eval mode inside this context; then each module has its own mode again."""
+    modes = {module: module.training for module in model.modules()}
+    model.eval()
+    try:
+        yield
+    finally:
+        for module, mode in modes.items():
+            module.training = mode

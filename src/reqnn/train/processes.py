@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import torch
 
 from reqnn.errors import InputError
+from reqnn.extras import need
 from reqnn.train.config import TrainConfig
 
 if TYPE_CHECKING:
@@ -18,8 +19,7 @@ if TYPE_CHECKING:
 
 def connect(config: TrainConfig) -> Fabric:
     """Start the other processes, or find them where `torchrun` started them; the same program runs in each."""
-    from lightning_fabric import Fabric
-
+    fabric_class = need("lightning_fabric").Fabric
     devices, nodes = config.devices, 1
     if torch.distributed.is_available() and torch.distributed.is_torchelastic_launched():
         devices = int(os.environ["LOCAL_WORLD_SIZE"])
@@ -31,12 +31,12 @@ def connect(config: TrainConfig) -> Fabric:
     accelerator = _accelerator(config.accelerator)
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", message=".*GPU available but not used.*")
-        fabric = Fabric(
+        fabric: Fabric = fabric_class(
             accelerator=accelerator,
             devices=devices,
             num_nodes=nodes,
             strategy="ddp" if devices * nodes > 1 else "auto",
-            precision=_precision(config.precision, accelerator),  # type: ignore[arg-type]
+            precision=_precision(config.precision, accelerator),
         )
         fabric.launch()
     return fabric

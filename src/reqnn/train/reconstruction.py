@@ -15,6 +15,7 @@ from reqnn.data.rotation import turn
 from reqnn.errors import InputError
 from reqnn.train.distance import chamfer_distance, earth_movers_distance
 from reqnn.train.prediction import predict
+from reqnn.train.task import check_outputs
 
 
 @dataclass(frozen=True)
@@ -102,7 +103,7 @@ def in_double(model: nn.Module) -> nn.Module:
 def _one_batch(net: nn.Module, points: Tensor, matrices: Tensor, batch: int) -> tuple[Tensor, Tensor]:
     """Chamfer distances (b, 1 + copies), the cloud as it comes first, and distances f(R x) − R f(x), (b, copies·N)."""
     upright = predict(net, points, batch)
-    _check(upright)
+    check_outputs(upright)
     chamfer, offsets = [chamfer_distance(upright.double(), points)], [points.new_zeros(len(points), 0)]
     for turns in matrices.unbind(1):
         given = turn(points, turns)
@@ -115,8 +116,3 @@ def _one_batch(net: nn.Module, points: Tensor, matrices: Tensor, batch: int) -> 
 def _emd(net: nn.Module, points: Tensor, turns: Tensor, batch: int) -> float:
     given = turn(points, turns)
     return earth_movers_distance(predict(net, given, batch), given).mean().item()
-
-
-def _check(made: Tensor) -> None:
-    if made.dim() != 3 or made.shape[-1] != 3:
-        raise InputError(f"the network gives {tuple(made.shape)}; a network that gives clouds (B, N, 3) is needed")

@@ -95,7 +95,7 @@ class Reconstruction(Task):
 
     def scores(self, outputs: Tensor, points: Tensor, labels: Tensor) -> Tensor:
         """The Chamfer distance of each cloud."""
-        _check_clouds(outputs)
+        check_outputs(outputs)
         return chamfer_distance(outputs, points)
 
 
@@ -116,7 +116,7 @@ class PointwiseReconstruction(Task):
         return self._offsets(outputs, points).norm(dim=-1).mean(1)
 
     def _offsets(self, outputs: Tensor, points: Tensor) -> Tensor:
-        _check_clouds(outputs)
+        check_outputs(outputs)
         if outputs.shape != points.shape:
             raise InputError(
                 f"the network gives {tuple(outputs.shape)} for clouds {tuple(points.shape)}: points that do not correspond "
@@ -125,7 +125,8 @@ class PointwiseReconstruction(Task):
         return outputs - points
 
 
-def _check_clouds(outputs: Tensor) -> None:
+def check_outputs(outputs: Tensor) -> None:
+    """Raise `InputError` unless a network gives clouds."""
     if outputs.dim() != 3 or outputs.shape[-1] != 3:
         raise InputError(
             f"the network gives {tuple(outputs.shape)}; reconstruction needs clouds (B, N, 3), as autoencoder and "

@@ -21,6 +21,7 @@ from reqnn.train.prediction import predict
 from reqnn.train.reproducible import seed_step
 from reqnn.train.run import BEST, LAST, save_weights
 from reqnn.train.task import Task
+from reqnn.train.weights import count_parameters
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -126,7 +127,7 @@ class Training:
             "best": next((row for row in progress.history if row["epoch"] == progress.best_epoch), None),
             "last": progress.history[-1] if progress.history else None,
             "finished": progress.step == len(self.batches),
-            "parameters": sum(parameter.numel() for parameter in self.network.parameters()),
+            "parameters": count_parameters(self.network),
             "training_clouds": len(self.batches.clouds),
             "validation_clouds": len(self.validation),
         }

@@ -38,6 +38,11 @@ def load_model_tensors(model: nn.Module, tensors: dict[str, Tensor], where: str)
         tensor.copy_(tensors[name])
 
 
+def count_parameters(model: nn.Module) -> int:
+    """The number of trained values, each counted once."""
+    return sum(parameter.numel() for parameter in model.parameters())
+
+
 def weights_checksum(model: nn.Module) -> str:
     """What tells the weights and statistics of a network from all others of its build."""
     return checksum({name: tensor.detach().cpu() for name, tensor in model_tensors(model).items()})

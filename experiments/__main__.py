@@ -1,0 +1,37 @@
+"""Every experiment by its name: ``python -m experiments NAME …``; from a clone, with the packages of ``.[dev]``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+
+from experiments.alignment.command import BenchAlign
+from experiments.autoencoders.command import Autoencoders
+from experiments.bench.command import Bench
+from experiments.bench_styles import BenchStyles
+from experiments.compare.command import Compare
+from experiments.paper.command import Paper
+from experiments.weights.command import ExportWeights
+from reqnn import cli
+from reqnn.commands.base import Command
+
+DESCRIPTION = "What is measured and trained with reqnn; results are written to results/."
+
+EXPERIMENTS: dict[str, type[Command]] = {
+    "paper": Paper,
+    "compare": Compare,
+    "autoencoders": Autoencoders,
+    "export-weights": ExportWeights,
+    "bench": Bench,
+    "bench-styles": BenchStyles,
+    "bench-align": BenchAlign,
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run an experiment; the exit codes are those of `reqnn`."""
+    return cli.main(arguments, EXPERIMENTS, "python -m experiments", DESCRIPTION)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""How well clouds are aligned without correspondences, beside PCA and ICP."""

@@ -1,0 +1,1 @@
+"""Autoencoders, ordinary and revised, on rotated objects."""

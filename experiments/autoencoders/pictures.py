@@ -1,0 +1,75 @@
+"""Pictures of the autoencoders: reconstructions upright and turned, and what lies between two latents."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from reqnn import quaternion
+from reqnn.data.dataset import PointClouds
+from reqnn.data.rotation import random_rotations, turn
+from reqnn.revision.features import rotate_features
+from reqnn.train.cloud_pictures import BLUE, GREEN, GREY, RED, camera, draw_grid
+from reqnn.train.distance import chamfer_distance
+from reqnn.train.prediction import predict
+from reqnn.train.reconstruction import in_double
+from reqnn.train.run import Run
+from reqnn.zoo.autoencoder_latent import decode, encode, interpolate
+
+SHOWN = ("airplane", "chair", "guitar", "lamp", "car", "sofa")
+COLOURS = (RED, BLUE, GREEN)
+STEPS = 6
+
+
+def draw_pictures(runs: Mapping[str, Run], test: PointClouds, path: Path) -> Path:
+    """Some test objects upright and turned, and what each network makes of them, with its Chamfer distance."""
+    upright = first_of(test, SHOWN)
+    titles = [name for name in SHOWN if name in test.classes] or list(test.classes[: len(upright)])
+    turned = turn(upright, random_rotations(len(upright), "AR", torch.Generator().manual_seed(1)))
+    rows: list[list[Tensor]] = []
+    names, captions, colours = [], [], []
+    for state, given in (("upright", upright), ("turned", turned)):
+        rows.append(list(given))
+        names.append(f"input\n{state}")
+        captions.append([""] * len(given))
+        colours.append(GREY)
+        for (name, run), colour in zip(runs.items(), COLOURS, strict=False):
+            made = predict(in_double(run.model), given)
+            rows.append(list(made))
+            names.append(name.replace(", ", ",\n"))
+            captions.append([f"{value:.3f}" for value in chamfer_distance(made, given).tolist()])
+            colours.append(colour)
+    return draw_grid(rows, path, titles=titles, names=names, captions=captions, colours=colours, view=camera(test.up), size=6.0)
+
+
+def draw_mixtures(run: Run, test: PointClouds, path: Path) -> Path:
+    """Latents between two objects, and one latent turned, decoded."""
+    net, clouds = in_double(run.model), first_of(test, ("chair", "sofa", "airplane", "lamp"))
+    pairs = [(0, 1), (2, 3)] if len(clouds) > 3 else [(0, 1)]
+    rows: list[list[Tensor]] = []
+    names = []
+    with torch.no_grad():
+        latents = [encode(net, cloud[None]) for cloud in clouds]
+        for a, b in pairs:
+            between = decode(net, interpolate(net, latents[a], latents[b], STEPS))
+            rows.append([clouds[a], *between, clouds[b]])
+            names.append("between two\nlatents")
+        axis = torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64)
+        angles = torch.linspace(0, 180, STEPS, dtype=torch.float64).deg2rad()
+        turns = quaternion.to_matrix(quaternion.from_axis_angle(axis.expand(STEPS, 3), angles))
+        turned = [decode(net, rotate_features(latents[0], one))[0] for one in turns]  # type: ignore[arg-type]
+        rows.append([clouds[0], *turned, clouds[0] @ turns[-1].T])
+        names.append("one latent\nturned, 0–180°")
+    titles = ["input", *[""] * STEPS, "input"]
+    return draw_grid(
+        rows, path, titles=titles, names=names, colours=[BLUE, BLUE, GREEN][-len(rows) :], view=camera(test.up), size=6.0
+    )
+
+
+def first_of(test: PointClouds, labels: tuple[str, ...]) -> Tensor:
+    """The first test object of each of these classes, or of the first classes where the data have others: float64."""
+    known = [test.classes.index(label) for label in labels if label in test.classes] or list(range(len(labels)))
+    return torch.stack([test.points[int((test.labels == label).nonzero()[0])] for label in known]).double()

@@ -1,0 +1,128 @@
+"""How long a training step takes, for all rule sets and the original in turns: a noisy machine then slows them alike."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import torch
+import torch.nn.functional as F
+from filelock import FileLock
+from torch import nn
+
+from experiments.harness.files import write_result_file
+from reqnn.errors import InputError
+from reqnn.train.config import TrainConfig
+from reqnn.train.optimization import make_optimizer
+from reqnn.train.run import build_network
+from reqnn.train.weights import count_parameters
+
+CLASSES = 40
+
+
+@dataclass(frozen=True)
+class Pace:
+    """A measured training step.
+
+    Attributes:
+        seconds: the median of the steps.
+        batch, points: of its clouds.
+        parameters: of the network.
+        threads: that torch had.
+        network: the settings that the network was built with.
+    """
+
+    seconds: float
+    batch: int
+    points: int
+    parameters: int
+    threads: int
+    network: Mapping[str, object] = field(default_factory=dict)
+
+    def is_of(self, config: TrainConfig) -> bool:
+        """Whether it was measured with these settings; a network with other options has another pace."""
+        return (self.batch, self.points, dict(self.network)) == (config.batch, config.points, _network(config))
+
+
+def _network(config: TrainConfig) -> dict[str, object]:
+    """What decides how long a step takes, as JSON gives it back."""
+    names = ("model", "equivariant", "options", "rules", "rule_options")
+    found: dict[str, object] = json.loads(json.dumps({name: getattr(config, name) for name in names}))
+    return found
+
+
+def measure_pace(configs: Mapping[str, TrainConfig], repeats: int = 7) -> dict[str, Pace]:
+    """The time of a step of each, name → settings; one untimed step each, then round by round."""
+    networks = {name: build_network(config, CLASSES).train() for name, config in configs.items()}
+    optimizers = {name: make_optimizer(networks[name], config) for name, config in configs.items()}
+    times: dict[str, list[float]] = {name: [] for name in configs}
+    for turn in range(repeats + 1):
+        for name, config in configs.items():
+            seconds = _step(networks[name], optimizers[name], config, turn)
+            if turn:
+                times[name].append(seconds)
+    return {
+        name: Pace(
+            statistics.median(times[name]),
+            config.batch,
+            config.points,
+            count_parameters(networks[name]),
+            torch.get_num_threads(),
+            _network(config),
+        )
+        for name, config in configs.items()
+    }
+
+
+def _step(network: nn.Module, optimizer: torch.optim.Optimizer, config: TrainConfig, seed: int) -> float:
+    generator = torch.Generator().manual_seed(seed)
+    points = F.normalize(torch.randn(config.batch, config.points, 3, generator=generator), dim=-1)
+    labels = torch.randint(CLASSES, (config.batch,), generator=generator)
+    begun = time.perf_counter()
+    optimizer.zero_grad()
+    F.cross_entropy(network(points), labels).backward()
+    optimizer.step()
+    return time.perf_counter() - begun
+
+
+def settled_paces(path: Path, wanted: Mapping[str, Mapping[str, TrainConfig]], may_measure: bool) -> dict[str, Pace]:
+    """The paces in a file, and those that it lacks, which are measured and added to it; those that are there stay.
+
+    Processes that share the file wait for each other, so that all go by the same paces.
+
+    Args:
+        wanted: network → name of a pace → its settings; the paces of a network are measured in turns.
+        may_measure: where it is False, a pace that is missing raises `InputError`.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with FileLock(path.with_suffix(".lock")):
+        paces = read_paces(path)
+        missing = [name for group in wanted.values() for name in group if not _known(paces, name, group[name])]
+        if missing and not may_measure:
+            raise InputError(f"{path} has no pace of {', '.join(missing)} yet; run the command without --show first")
+        for group in wanted.values():
+            if not all(_known(paces, name, group[name]) for name in group):
+                kept = {name: paces[name] for name in group if _known(paces, name, group[name])}
+                paces |= measure_pace(group) | kept
+                write_paces(path, paces)
+        return paces
+
+
+def _known(paces: Mapping[str, Pace], name: str, config: TrainConfig) -> bool:
+    return name in paces and paces[name].is_of(config)
+
+
+def read_paces(path: Path) -> dict[str, Pace]:
+    """Paces measured before; none where there is no file. Equal time stays what it was when a comparison goes on."""
+    if not path.exists():
+        return {}
+    return {name: Pace(**values) for name, values in json.loads(path.read_text(encoding="utf-8"))["paces"].items()}
+
+
+def write_paces(path: Path, paces: Mapping[str, Pace]) -> None:
+    """Keep them for the next time."""
+    write_result_file(path, {"paces": {name: asdict(pace) for name, pace in paces.items()}})

@@ -1,0 +1,1 @@
+"""From a run to weights that ship with the package."""

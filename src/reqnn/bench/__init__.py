@@ -1,4 +1,0 @@
-"""What the networks and their kernels cost: timings taken in turn, memory, distance to the limit, growth with N.
-
-`reqnn bench` runs `reqnn.bench.run`; each part of it is a file here that returns plain records.
-"""

@@ -1,0 +1,27 @@
+"""`reqnn paper`, `compare`, `bench` …: handed over to the folder `experiments` of a clone; the package does not contain it."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from reqnn.errors import InputError
+
+MOVED = ("paper", "compare", "bench", "bench-align", "autoencoders", "export-weights")
+"""Commands that ``python -m experiments`` runs."""
+
+ROOT = Path(__file__).resolve().parents[3]
+
+
+def hand_over(arguments: Sequence[str]) -> int:
+    """Run an experiment, if this package is that of a clone; the exit code."""
+    name = arguments[0]
+    if not (ROOT / "experiments" / "__main__.py").is_file():
+        where = f"run it from a clone of its repository: python -m experiments {name}"
+        raise InputError(f"reqnn {name} is not part of the package; {where}")
+    if str(ROOT) not in sys.path:
+        sys.path.insert(0, str(ROOT))
+    code: int = importlib.import_module("experiments.__main__").main(arguments)
+    return code

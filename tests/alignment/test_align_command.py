@@ -1,0 +1,64 @@
+"""`reqnn align`: what it reads, writes, prints and refuses."""
+
+import json
+
+import numpy as np
+import pytest
+import torch
+import trimesh
+
+from equivariance import generator, rotation_matrix
+from reqnn.cli import main
+from surfaces import surfaces
+
+
+@pytest.fixture
+def files(tmp_path):
+    """A cloud, and the same turned, moved and reordered; the rotation."""
+    cloud, rotation = surfaces(1, 300, seed=3)[0].double(), rotation_matrix(4)
+    order = torch.randperm(300, generator=generator(1))
+    np.save(tmp_path / "a.npy", cloud.numpy())
+    trimesh.PointCloud((cloud[order] @ rotation.T + 2).numpy()).export(tmp_path / "b.ply")
+    return tmp_path, cloud, rotation
+
+
+def test_align_writes_the_moved_cloud_and_the_matrix(files, capsys):
+    folder, cloud, rotation = files
+    assert main(["align", str(folder / "a.npy"), str(folder / "b.ply"), "--out", str(folder / "out")]) == 0
+    said = capsys.readouterr().out
+    assert "rotation " in said
+    assert "confidence   1.00" in said
+    matrix = np.loadtxt(folder / "out" / "matrix.txt")
+    np.testing.assert_allclose(matrix[:3, :3], rotation.numpy(), atol=1e-5)
+    np.testing.assert_allclose(matrix[:3, 3], 2, atol=1e-5)
+    moved = trimesh.load(folder / "out" / "aligned.ply").vertices
+    np.testing.assert_allclose(moved, (cloud @ rotation.T + 2).numpy(), atol=1e-5)
+    record = json.loads((folder / "out" / "alignment.json").read_text())
+    np.testing.assert_allclose(record["matrix"], matrix)
+    assert record["ambiguous"] is False
+    assert {"torch", "reqnn"} <= set(record["versions"])
+
+
+def test_align_meshes_as_json(files, capsys):
+    folder, _, rotation = files
+    mesh = trimesh.creation.box((3, 2, 1))
+    mesh.apply_translation((0.2, 0, 0))
+    mesh = trimesh.util.concatenate([mesh, trimesh.creation.box((1, 0.5, 0.4)).apply_translation((1.2, 0.9, 0.6))])
+    mesh.export(folder / "a.off")
+    turned = np.eye(4)
+    turned[:3, :3] = rotation.numpy()
+    mesh.copy().apply_transform(turned).export(folder / "b.stl")
+    arguments = ["align", str(folder / "a.off"), str(folder / "b.stl"), "--out", str(folder / "out"), "--json", "-", "--refine"]
+    assert main(arguments) == 0
+    record = json.loads(capsys.readouterr().out)
+    np.testing.assert_allclose(np.array(record["matrix"])[:3, :3], rotation.numpy(), atol=0.1)
+    assert len(trimesh.load(folder / "out" / "aligned.ply").faces) == len(mesh.faces)
+
+
+def test_align_says_what_is_wrong(files, capsys):
+    folder = files[0]
+    assert main(["align", str(folder / "a.npy"), str(folder / "none.ply")]) == 2
+    assert "cannot be read" in capsys.readouterr().err
+    (folder / "out").write_text("a file")
+    assert main(["align", str(folder / "a.npy"), str(folder / "b.ply"), "--out", str(folder / "out")]) == 2
+    assert "--out" in capsys.readouterr().err

@@ -1,0 +1,97 @@
+"""The core alone: revise, audit and shipped weights work; what needs more says in one line what to install."""
+
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from reqnn.errors import MissingPackageError
+from reqnn.extras import EXTRAS, need
+
+PROJECT = tomllib.loads((Path(__file__).parents[1] / "pyproject.toml").read_text())["project"]
+BLOCKED = (*EXTRAS, "filelock", "pandas", "psutil", "pooch", "requests", "torchmetrics", "hypothesis", "einops")
+CORE_ONLY = f"""
+import sys
+from importlib.machinery import PathFinder
+
+find = PathFinder.find_spec
+PathFinder.find_spec = lambda name, *more: None if name.partition(".")[0] in {BLOCKED} else find(name, *more)
+"""
+
+
+def python(code: str, *arguments: str, cwd: Path) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-c", CORE_ONLY + code, *arguments], cwd=cwd, capture_output=True, text=True, timeout=240, check=False
+    )
+
+
+def test_revise_audit_and_shipped_weights(tmp_path):
+    code = """
+import torch
+from torch import nn
+import reqnn
+
+class Net(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.conv, self.bn, self.fc = nn.Conv1d(3, 8, 1), nn.BatchNorm1d(8), nn.Linear(8, 5)
+    def forward(self, x):
+        return self.fc(torch.relu(self.bn(self.conv(x))).max(-1)[0])
+
+points = torch.randn(2, 3, 32)
+net = reqnn.revise(Net(), points).eval()
+R = reqnn.quaternion.random_matrix(1)[0].float()
+assert torch.allclose(net(R @ points), net(points), atol=1e-5)
+report = reqnn.audit(net, points, rotations=2)
+assert report.ok, str(report)
+dgcnn = reqnn.create_model("dgcnn", equivariant=True, num_classes=3, width=0.125, k=4)
+assert dgcnn(torch.randn(2, 32, 3)).shape == (2, 3)
+trained = reqnn.load("dgcnn-modelnet40")
+assert len(trained.classes) == 40
+"""
+    done = python(code, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+CALL = "from reqnn.cli import main; sys.exit(main(sys.argv[1:]))"
+
+
+@pytest.mark.parametrize(
+    ("words", "package"),
+    [
+        ("predict chair.ply", "trimesh"),
+        ("align a.xyz b.xyz", "scipy"),
+        ("train --data digits --model pointnet", "lightning_fabric"),
+        ("data info digits", "sklearn"),
+    ],
+)
+def test_a_command_says_in_one_line_what_to_install(tmp_path, words, package):
+    (tmp_path / "chair.ply").write_text("ply\nformat ascii 1.0\nelement vertex 1\nend_header\n0 0 0\n")
+    for name in "ab":
+        (tmp_path / f"{name}.xyz").write_text("".join(f"{i} {i * i % 7} {i * i * i % 5}\n" for i in range(20)))
+    done = python(CALL, *words.split(), cwd=tmp_path)
+    assert done.returncode == 2
+    assert f"{package} is needed for this and not installed: pip install 'reqnn[{EXTRAS[package]}]'" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+
+
+def test_commands_that_need_no_extra(tmp_path):
+    done = python(CALL, "audit", "--model", "pointnet", "--equivariant", "--rotations", "2", "--points", "2,32,3", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_extras_hold_what_is_said_to_be_in_them():
+    for package, extra in EXTRAS.items():
+        listed = " ".join(PROJECT["optional-dependencies"][extra])
+        assert {"sklearn": "scikit-learn", "lightning_fabric": "lightning-fabric"}.get(package, package) in listed
+
+
+def test_an_error_inside_a_package_stays(monkeypatch):
+    with pytest.raises(ModuleNotFoundError):
+        need("no_such_package_anywhere")
+    monkeypatch.setitem(sys.modules, "h5py", None)
+    with pytest.raises(MissingPackageError, match=r"pip install 'reqnn\[data\]'"):
+        need("h5py")
