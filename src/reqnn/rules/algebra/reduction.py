@@ -76,7 +76,9 @@ def norm(
     x: Q, p: Any = 2, dim: Any = None, keepdim: bool = False, out: None = None, dtype: torch.dtype | None = None, **named: Any
 ) -> Tensor:
     """√Σ‖q‖² over axes: invariant. Along coordinates it is the length of the vectors."""
-    order, x = named.get("ord", p), x if dtype is None else x.to(dtype)
+    order = named.get("ord", p)
+    if dtype is not None:
+        x = x.same(x.components.to(dtype))
     dims = tuple(range(x.rank)) if dim is None else x.dims(dim)
     if order not in (2, 2.0, "fro", None):
         refuse_over_vectors(x, dims, f"the {order}-norm")
