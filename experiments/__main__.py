@@ -10,6 +10,7 @@ from experiments.autoencoders.command import Autoencoders
 from experiments.bench.command import Bench
 from experiments.bench_styles import BenchStyles
 from experiments.compare.command import Compare
+from experiments.data_efficiency.command import DataEfficiency
 from experiments.paper.command import Paper
 from experiments.weights.command import ExportWeights
 from reqnn import cli
@@ -20,6 +21,7 @@ DESCRIPTION = "What is measured and trained with reqnn; results are written to r
 EXPERIMENTS: dict[str, type[Command]] = {
     "paper": Paper,
     "compare": Compare,
+    "data-efficiency": DataEfficiency,
     "autoencoders": Autoencoders,
     "export-weights": ExportWeights,
     "bench": Bench,
