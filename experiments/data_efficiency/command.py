@@ -98,7 +98,8 @@ def table(found: dict[str, Any]) -> str:
     lines += [
         "",
         "- ModelNet40, test shapes upright → each in ten arbitrary rotations. Quarter width, 128 farthest of 1024 points,",
-        f"  10 neighbours, Muon; epochs of each fraction of the shapes: {epochs}. One seed. Weights selected on a validation split (upright).",
+        f"  10 neighbours, Muon; epochs of each fraction of the shapes: {epochs}. One seed.",
+        "- Weights are selected on a validation split, upright.",
         f"- `{TRAIN.format(runs='RUNS')}`, then `python -m experiments data-efficiency --runs RUNS --out results`",
         "- – not trained yet.",
         "",
