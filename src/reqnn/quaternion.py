@@ -71,8 +71,8 @@ def log(q: Tensor) -> Tensor:
     # θ/2 over ‖v‖, continued to 1/w on the positive real axis, where the gradient is finite too
     on_axis = at_real & (w > 0)
     ratio = torch.where(on_axis, 1 / torch.where(on_axis, w, 1), torch.atan2(length, w) / length)
-    turned = ratio * v + torch.pi * _first_axis(v) * (at_real & (w < 0))
-    return torch.cat((norm(q)[..., None].log(), turned), dim=-1)
+    vector = ratio * v + torch.pi * _first_axis(v) * (at_real & (w < 0))
+    return torch.cat((norm(q)[..., None].log(), vector), dim=-1)
 
 
 def polar(q: Tensor) -> tuple[Tensor, Tensor]:
@@ -98,8 +98,8 @@ def from_axis_angle(axis: Tensor, angle: Tensor | float) -> Tensor:
     axis = _last_axis(axis, 3, "axis")
     axis = axis / torch.linalg.vector_norm(axis, dim=-1, keepdim=True)
     half = torch.as_tensor(angle, dtype=axis.dtype, device=axis.device)[..., None] / 2
-    turned = half.sin() * axis
-    return torch.cat((half.cos().expand_as(turned[..., :1]), turned), dim=-1)
+    vector = half.sin() * axis
+    return torch.cat((half.cos().expand_as(vector[..., :1]), vector), dim=-1)
 
 
 def to_axis_angle(r: Tensor) -> tuple[Tensor, Tensor]:

@@ -2,7 +2,7 @@
 
 A row is an edge from a centre i to one of its neighbours j: its feature e = y[j] + z[i] is not stored. If z is empty the rows
 are stored, and row r is y[r]. The rows of a centre follow one another, from start[i] to start[i + 1]; weight (R,) is how many
-places the row stands for (a ball that is not full repeats its nearest point). s (C,) is the scale of the batch-norm, bound the
+places the row counts for (a ball that is not full repeats its nearest point). s (C,) is the scale of the batch-norm, bound the
 constant c of the ReLU rule. Some loops work on the centres from `first` to `last` only, and on their rows.
 
 Shapes:

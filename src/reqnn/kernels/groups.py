@@ -22,7 +22,7 @@ class Groups:
         index: (P, K) int64, the row of y that each place reads.
         neighbour: (R,) int32, the same without padding.
         start: (P + 1,) int64.
-        weight: (R,), how many places a row stands for.
+        weight: (R,), how many places a row counts for.
     """
 
     index: Tensor

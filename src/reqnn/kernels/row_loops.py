@@ -13,7 +13,7 @@ from numba import prange
 from reqnn.kernels.compile import compiled
 
 BLOCK = 128  # rows that one task works on
-TILE = 16  # rows that are turned at a time, where channels come before places: a line of the cache
+TILE = 16  # rows that are transposed at a time if channels come before places: a cache line
 
 
 @compiled(parallel=True, fastmath={"contract", "reassoc"})

@@ -180,14 +180,14 @@ def pull(  # type: ignore[no-untyped-def]
                     of_scale[c] += g_e[c] * length[c]
                     of_shift[c] += g_e[c]
             for d in range(3):
-                g, row, turned, to = given[d], e[d], k[d], of_e[q, d]
+                g, row, direction, to = given[d], e[d], k[d], of_e[q, d]
                 for c in range(channels):
-                    to[c] = by_e[c] * row[c] + factor[c] * (counted * g[c] - back[c] * turned[c])
+                    to[c] = by_e[c] * row[c] + factor[c] * (counted * g[c] - back[c] * direction[c])
             if bent:
                 for c in range(channels):
                     inverse[c] = two * cut[c] * g_k[c] * inverse[c]
                     back[c] = back[c] * factor[c]
                 for d in range(3):
-                    g, row, turned, to = given[d], e[d], k[d], of_k[q, d]
+                    g, row, direction, to = given[d], e[d], k[d], of_k[q, d]
                     for c in range(channels):
-                        to[c] = inverse[c] * turned[c] - counted * cut[c] * g[c] - back[c] * row[c]
+                        to[c] = inverse[c] * direction[c] - counted * cut[c] * g[c] - back[c] * row[c]

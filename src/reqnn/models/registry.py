@@ -1,4 +1,4 @@
-"""Models by name: each registers its builder and what `reqnn.revise` must be told about it."""
+"""Models by name: each registers its builder and the arguments that `reqnn.revise` needs for it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Entry:
     recipes: dict[str, dict[str, Any]] = field(default_factory=dict)
 
     def recipe_for(self, rules: str) -> dict[str, Any]:
-        """What `reqnn.revise` must be told where it goes by the rule set of that name."""
+        """The arguments of `reqnn.revise` for the rule set of that name."""
         return self.recipe | self.recipes.get(rules, {})
 
     @property

@@ -42,7 +42,7 @@ def quaternion_relu(x: QuaternionTensor, c: float | str | None = None) -> Quater
 
 
 def _mean_norm(x: QuaternionTensor, norm: Tensor) -> Tensor:
-    """c = 1/d Σ_v ‖f_v‖ over the d channels of one place; where no layer has told which axis they are on, it is axis 1."""
+    """c = 1/d Σ_v ‖f_v‖ over the d channels of one place; axis 1 if no layer has said which axis they are on."""
     if x.rank == 0:
         return norm
     axis = x.channel_axis if x.channel_axis is not None else min(1, x.rank - 1)

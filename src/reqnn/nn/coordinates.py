@@ -28,11 +28,11 @@ def in_principal_frames(x: QuaternionTensor) -> Tensor:
     if rows % clouds:
         raise NoRuleError(f"{rows} rows of coordinates do not belong to {clouds} clouds")
     frames = frames.repeat_interleave(rows // clouds, 0)
-    turned = torch.einsum("bfij,ib...->jfb...", frames, x.imaginary()).flatten(1, 2)
+    rotated = torch.einsum("bfij,ib...->jfb...", frames, x.imaginary()).flatten(1, 2)
     if x.components.shape[0] == 4:
         real = x.components[:1].repeat(1, frames.shape[1], *[1] * (x.rank - 1))
-        turned = torch.cat([real, turned])
-    return x.same(turned).as_real()
+        rotated = torch.cat([real, rotated])
+    return x.same(rotated).as_real()
 
 
 def principal_frame_hook(module: nn.Module, args: tuple, kwargs: dict) -> tuple[tuple, dict]:

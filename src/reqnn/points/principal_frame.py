@@ -15,7 +15,7 @@ def principal_frame(xyz: Any) -> Tensor:
     """Right-handed principal axes a_1, a_2, a_3 of a cloud, by decreasing variance; (x - c) @ frame is invariant.
 
     The axes are eigenvectors of Σ (x - c)(x - c)ᵀ; the sign of a_i is that of its skewness
-    s_i = Σ ((x - c)·a_i)³ / Σ |(x - c)·a_i|³; where that makes det = -1 the axis of smallest |s_i| is turned round.
+    s_i = Σ ((x - c)·a_i)³ / Σ |(x - c)·a_i|³; if that makes det = -1, the axis of smallest |s_i| is flipped.
     No gradient flows through the frame. It is never NaN, but `frame_ambiguity` tells where it is not unique.
 
     Shapes: xyz (B, N, 3) -> (B, 3, 3), the axes as columns. Paper: section 3.3.
@@ -38,7 +38,7 @@ def frame_ambiguity(xyz: Any, tolerance: float | None = None) -> Tensor:
     axes = _axes(xyz)
     degenerate = (-axes.variances.diff(dim=1) <= tolerance * axes.variances[:, :1]).any(1)
     least, middle, _ = axes.skewness.abs().sort(1).values.unbind(1)
-    return degenerate | (middle <= tolerance) | (axes.turned & (middle - least <= tolerance))
+    return degenerate | (middle <= tolerance) | (axes.flipped & (middle - least <= tolerance))
 
 
 def right_handed_frames(xyz: Any) -> Tensor:
@@ -56,7 +56,7 @@ class _Axes(NamedTuple):
     variances: Tensor  # (B, 3), decreasing
     skewness: Tensor  # (B, 3), along the vectors
     signs: Tensor  # (B, 3), ±1 for each vector
-    turned: Tensor  # (B,), whether one sign goes against its skewness
+    flipped: Tensor  # (B,), whether one sign goes against its skewness
 
 
 def _axes(xyz: Tensor) -> _Axes:
@@ -71,6 +71,6 @@ def _axes(xyz: Tensor) -> _Axes:
     flat = along.abs().amax(1) <= thin
     skewness = along.pow(3).sum(1) / torch.where(flat, 1.0, along.abs().pow(3).sum(1))
     signs = torch.where(skewness < 0, -1.0, 1.0).to(x.dtype)
-    turned = torch.linalg.det(vectors) * signs.prod(1) < 0
+    flipped = torch.linalg.det(vectors) * signs.prod(1) < 0
     least = torch.nn.functional.one_hot(skewness.abs().argmin(1), 3).bool()
-    return _Axes(vectors, variances, skewness, torch.where(turned[:, None] & least, -signs, signs), turned)
+    return _Axes(vectors, variances, skewness, torch.where(flipped[:, None] & least, -signs, signs), flipped)

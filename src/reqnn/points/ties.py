@@ -71,7 +71,7 @@ def invariant_rank(xyz: Tensor, about: Centered | None = None) -> Tensor:
     for key in _invariants(xyz, about):
         rank = _refine(rank, key, tolerance)
         if values_readable(xyz) and bool((rank.amax(1) == xyz.shape[1] - 1).all()):
-            break  # all points are told apart: the later, dearer invariants cannot change that
+            break  # all points differ: the later, more expensive invariants cannot change that
     return rank
 
 

@@ -1,4 +1,4 @@
-"""Latent and decoder of a revised autoencoder: the ordinary decoder, in a frame that turns with the latent (an extension).
+"""Latent and decoder of a revised autoencoder: the ordinary decoder, in a frame that rotates with the latent (an extension).
 
 By the paper's rules alone every decoded point is a combination of latent vectors. Those of a mirror-symmetric cloud lie in
 its mirror plane, and so would the points. The third axis of the frame here is a cross product, which leaves the plane.
@@ -24,7 +24,7 @@ class FramedLatent(nn.Module):
     """Learned combinations of the global features, and beside them the principal axes of the cloud, as quaternions.
 
     A latent of vectors alone says where an object points; one with three mirror planes, a box, points nowhere. The axes of
-    the PCA frame (paper, section 3.3, "3D coordinates weighting") turn with the cloud, too, and stand there as well.
+    the PCA frame (paper, section 3.3, "3D coordinates weighting") rotate with the cloud too.
 
     Shapes: (B, F) quaternions → (B, L + 3) quaternions
     """
@@ -54,12 +54,12 @@ class FrameAxes(nn.Linear):
 
 
 class FrameDecoder(nn.Module):
-    """Reads the latent in a frame of its own, decodes as an ordinary network does, and turns the result back.
+    """Reads the latent in its own frame, decodes as an ordinary network does, and rotates the result back.
 
         u, v = combinations of the latent's vectors;  e₁ = u/‖u‖,  e₂ = v⊥/‖v⊥‖ with v⊥ = v − ⟨v, e₁⟩e₁,  e₃ = e₁ × e₂
         cloud = Σ_k decoder(⟨latent, e₁⟩, ⟨latent, e₂⟩, ⟨latent, e₃⟩)_k e_k
 
-    The 3·L inner products of the learned vectors do not change when the cloud turns, and hold all that these hold but their
+    The 3·L inner products of the learned vectors do not change when the cloud rotates, and hold all that these hold but their
     orientation, left and right included.
 
     Shapes: latent (B, L + 3) quaternions → (B, N, 1) quaternions, the coordinates of N points.
@@ -96,12 +96,12 @@ def _unit(x: Any) -> Any:
 
 
 def with_axes(latent: Latent, features: QuaternionTensor) -> FramedLatent | None:
-    """The stand-in for `Latent`."""
+    """The replacement of `Latent`."""
     return FramedLatent(features.components.shape[-1], latent.out_features) if _framed(latent, features) else None
 
 
 def in_a_frame(decoder: Decoder, latent: QuaternionTensor) -> FrameDecoder | None:
-    """The stand-in for `Decoder`."""
+    """The replacement of `Decoder`."""
     if not _framed(decoder, latent):
         return None
     return FrameDecoder(latent.components.shape[-1] - AXES, decoder.num_points, decoder.hidden)
@@ -113,4 +113,4 @@ def _framed(module: Latent | Decoder, x: QuaternionTensor) -> bool:
 
 
 MODULE_RULES: dict[type[nn.Module], Callable[..., Any]] = {Latent: with_axes, Decoder: in_a_frame}
-"""What stands for the modules of an autoencoder when it is revised."""
+"""What replaces the modules of an autoencoder when it is revised."""

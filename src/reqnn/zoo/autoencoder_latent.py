@@ -29,8 +29,8 @@ def interpolate(net: nn.Module, first: Tensor, second: Tensor, steps: int) -> Te
     """Latents on the way from one cloud's latent to another's: (1, ·), (1, ·) → (steps, ·), both ends included.
 
     Numbers of an ordinary network are mixed as they are. Quaternions are read in the frame of their own latent, mixed there,
-    and turned into a frame on the shortest way from the first to the second: shape and orientation change one by one, and
-    two turned copies of an object have nothing but copies of it between them.
+    and rotated into a frame on the shortest way from the first to the second: shape and orientation change one by one, and
+    two rotated copies of an object have nothing but copies of it between them.
     """
     import roma
 
@@ -43,9 +43,9 @@ def interpolate(net: nn.Module, first: Tensor, second: Tensor, steps: int) -> Te
     if not isinstance(decoder, FrameDecoder) or not isinstance(second, QuaternionTensor):
         return first * (1 - share)[:, None] + second * share[:, None]
     frames, within = zip(*(_read(decoder, latent) for latent in (first, second)), strict=True)
-    turns = roma.rotmat_slerp(frames[0], frames[1], share)  # (steps, 1, 3, 3)
+    rotations = roma.rotmat_slerp(frames[0], frames[1], share)  # (steps, 1, 3, 3)
     mixed = torch.lerp(within[0], within[1], share[:, None, None])  # (steps, L + 3, 3)
-    return first.like((mixed @ turns.squeeze(1).mT).movedim(-1, 0))
+    return first.like((mixed @ rotations.squeeze(1).mT).movedim(-1, 0))
 
 
 def _read(decoder: FrameDecoder, latent: QuaternionTensor) -> tuple[Tensor, Tensor]:

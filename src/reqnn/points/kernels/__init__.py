@@ -1,4 +1,4 @@
-"""Compiled kernels behind the operations on points, for tensors on the CPU: same indices as plain torch, sooner.
+"""Compiled kernels behind the operations on points, for tensors on the CPU: same indices as plain torch, faster.
 
 numba is imported, and kernels compiled or read from the cache, at the first call. Without numba, on other devices,
 while a graph is traced and with REQNN_KERNELS=off in the environment the plain-torch reference runs instead.
