@@ -230,10 +230,11 @@ def test_repeated_points():
     torch.testing.assert_close(*out, rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("offset", [0.0, 10.0, 100.0])
+@pytest.mark.parametrize("offset", [(0.0, 0.0), (10.0, 10.0), (100.0, 100.0), (100.0, -300.0)])
 def test_far_from_the_origin(offset):
-    """A product before the gather keeps the digits of a difference, also in float32."""
-    cloud = F.normalize(values(B, 200, 1), dim=0).float() + torch.tensor([offset, 0, 0]).view(3, 1, 1, 1)
+    """A product before the gather keeps the digits of a difference, also in float32 and if each cloud is elsewhere."""
+    cloud = F.normalize(values(B, 200, 1), dim=0).float()
+    cloud[0, :, :, 0] += torch.linspace(*offset, B)[:, None]
     idx = torch.cdist(cloud[..., 0].movedim(0, -1), cloud[..., 0].movedim(0, -1)).topk(8, largest=False)[1]
     weight = torch.randn(16, 1, generator=generator(2))
 

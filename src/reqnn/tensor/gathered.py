@@ -23,6 +23,7 @@ from reqnn.kernels.edges import weighted_sum
 from reqnn.kernels.groups import Groups, from_index
 from reqnn.kernels.products import times
 from reqnn.kernels.rows import from_rows
+from reqnn.kernels.run import loops_run_on
 from reqnn.tensor.quaternion_tensor import GradMode, QuaternionTensor
 
 Waiting = weakref.WeakValueDictionary[int, QuaternionTensor]
@@ -182,10 +183,11 @@ class Gathered(Summed):
     def linear(self, weight: Tensor, parts: slice = slice(None)) -> Gathered:
         """W·value: a product per row. Shapes: weight (O, C)
 
-        A constant m is subtracted from rows that are summed with others, and W·m added once: f_j − f_i keeps its digits far
-        from the origin, where W·f_j − W·f_i would lose them.
+        The mean m of a cloud is subtracted from rows that are summed with others, and W·m added once: f_j − f_i keeps its
+        digits far from the origin, where W·f_j − W·f_i would lose them.
         """
-        shifts = _shifts(self.blocks, parts)
+        clouds = _clouds(self.blocks)
+        shifts = _shifts(self.blocks, parts, clouds)
         found: list[tuple[Term, Tensor]] = []  # a term, and the weights of all blocks that read it
         constant: Tensor | None = None
         first = 0
@@ -209,7 +211,7 @@ class Gathered(Summed):
         terms: list[Term] = []
         for term, total in found:
             rows, shift = term.rows[:, parts], shifts.get(id(term.rows))
-            product = times((rows if shift is None else rows - shift).contiguous(), total.contiguous())
+            product = times((rows if shift is None else _per_cloud(rows, -shift)).contiguous(), total.contiguous())
             for place, other in enumerate(terms):
                 if other.rows.shape == product.shape and same_index(other.index, term.index):
                     terms[place] = replace(other, rows=other.rows + product)
@@ -218,7 +220,7 @@ class Gathered(Summed):
                 terms.append(Term(product, term.index))
         if constant is not None:
             last = min(range(len(terms)), key=lambda i: terms[i].rows.shape[0])
-            terms[last] = replace(terms[last], rows=terms[last].rows + constant)
+            terms[last] = replace(terms[last], rows=_per_cloud(terms[last].rows, constant))
         return Gathered((tuple(terms),), self.axis, ())
 
     # -- groups ------------------------------------------------------------------------------------------------------
@@ -283,14 +285,40 @@ class Gathered(Summed):
         return out.unflatten(0, [*self.places[:axis], *self.places[axis + 1 :]])
 
 
-def _shifts(blocks: tuple[Block, ...], parts: slice) -> dict[int, Tensor]:
-    """For the rows of blocks with several terms the mean (parts, C) of the first one's rows, by the identity of the rows."""
+def _clouds(blocks: tuple[Block, ...]) -> int:
+    """The number of clouds if the rows of every term are one cloud after the other, each read by its own places; else 1."""
+    terms = [term for block in blocks for term in block]
+    if all(len(block) == 1 for block in blocks) or not loops_run_on(terms[0].rows):
+        return 1
+    count = terms[0].index.shape[0] if terms[0].index.dim() > 1 else 1
+    return count if count > 1 and all(_apart(term, count) for term in terms) else 1
+
+
+def _apart(term: Term, count: int) -> bool:
+    """Whether place b on the first axis reads only the b-th of `count` equal parts of the rows."""
+    index, rows = term.index, term.rows.shape[0]
+    if rows % count or index.shape[0] != count or not index.numel():
+        return False
+    for axis in range(1, index.dim()):
+        index = index.narrow(axis, 0, 1) if index.stride(axis) == 0 else index
+    lowest, highest = index.reshape(count, -1).aminmax(dim=1)
+    first = torch.arange(count, device=index.device) * (rows // count)
+    return bool(((lowest >= first) & (highest < first + rows // count)).all())
+
+
+def _per_cloud(rows: Tensor, constant: Tensor) -> Tensor:
+    """Add a constant of each cloud. Shapes: rows (B·n, parts, C), constant (B, parts, C)"""
+    return (rows.unflatten(0, (len(constant), -1)) + constant[:, None]).flatten(0, 1)
+
+
+def _shifts(blocks: tuple[Block, ...], parts: slice, clouds: int) -> dict[int, Tensor]:
+    """For blocks of several terms the mean (B, parts, C) of the first one's rows per cloud, by the identity of the rows."""
     shifts: dict[int, Tensor] = {}
     for block in blocks:
         if len(block) > 1:
             mean = shifts.get(id(block[0].rows))
             if mean is None:
-                mean = block[0].rows.detach()[:, parts].mean(0)
+                mean = block[0].rows.detach()[:, parts].unflatten(0, (clouds, -1)).mean(1)
             for term in block:
                 shifts.setdefault(id(term.rows), mean)
     return shifts
