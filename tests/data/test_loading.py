@@ -12,7 +12,7 @@ from reqnn.errors import InputError
 
 
 def test_names():
-    assert list_datasets() == ["digits", "modelnet40", "modelnet10", "3d-mnist", "shapenet", "scanobjectnn"]
+    assert list_datasets() == ["digits", "scanned", "scanned-cut", "modelnet40", "modelnet10", "3d-mnist", "shapenet", "scanobjectnn"]
 
 
 def test_the_embedded_digits():
