@@ -60,16 +60,16 @@ NAMES = {
 
 ATTRIBUTION = """# Attribution
 
-`objects.npz` holds surface points of {count} models of **Google Scanned Objects** by Google LLC, licensed under the Creative Commons
-Attribution 4.0 International licence, <https://creativecommons.org/licenses/by/4.0/>. Each model is published under the name in the
-table, in <https://app.gazebosim.org/GoogleResearch/fuel/collections/Scanned%20Objects%20by%20Google%20Research>.
+`objects.npz` holds surface points of {count} models of **Google Scanned Objects** by Google LLC, licensed under the Creative
+Commons Attribution 4.0 International licence, <https://creativecommons.org/licenses/by/4.0/>. Each model is published under the
+name in the table, in <https://app.gazebosim.org/GoogleResearch/fuel/collections/Scanned%20Objects%20by%20Google%20Research>.
 
-L. Downs, A. Francis, N. Koenig, B. Kinman, R. Hickman, K. Reymann, T. B. McHugh, V. Vanhoucke: Google Scanned Objects: A High-Quality
-Dataset of 3D Scanned Household Items. ICRA 2022. <https://arxiv.org/abs/2204.11918>
+L. Downs, A. Francis, N. Koenig, B. Kinman, R. Hickman, K. Reymann, T. B. McHugh, V. Vanhoucke: Google Scanned Objects: A
+High-Quality Dataset of 3D Scanned Household Items. ICRA 2022. <https://arxiv.org/abs/2204.11918>
 
-Changes: {points:,} points with normals were sampled on the surface of each mesh, centred, scaled to the unit sphere (its radius in metres
-is kept in `radius`) and rounded to {levels:,} steps per axis; textures were left out; the class names below are ours. Two scans do not show
-what their published name says; their class name is what they show.
+Changes: {points:,} points with normals were sampled on the surface of each mesh, centred, scaled to the unit sphere (the radius
+in metres is kept in `radius`) and rounded to {levels:,} steps per axis; textures were left out; the class names are ours. Two
+scans do not show what their published name says; their class name is what they show.
 
 | class | published name |
 |---|---|

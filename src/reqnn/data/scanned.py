@@ -1,6 +1,6 @@
 """Scans of household objects: which of 38 things is it? Noisy samplings, whole or with a part cut away; no download.
 
-The objects are models of Google Scanned Objects (Downs et al., ICRA 2022, CC BY 4.0); `scanned_objects/ATTRIBUTION.md` lists them.
+The objects are models of Google Scanned Objects (Downs et al., ICRA 2022, CC BY 4.0); see `scanned_objects/ATTRIBUTION.md`.
 """
 
 from __future__ import annotations
