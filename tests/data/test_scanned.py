@@ -12,15 +12,15 @@ from reqnn.errors import InputError
 
 def test_shapes_labels_and_scale():
     clouds = load("scanned", "test", points=64)
-    assert clouds.points.shape == clouds.normals.shape == (380, 64, 3)
+    assert clouds.points.shape == clouds.normals.shape == (190, 64, 3)
     assert clouds.points.dtype == torch.float32
     assert (clouds.name, clouds.split, clouds.up) == ("scanned", "test", "z")
-    assert clouds.labels.tolist() == list(range(38)) * 10
+    assert clouds.labels.tolist() == list(range(38)) * 5
     assert len(set(clouds.classes)) == len(clouds.classes) == 38
     assert {"teapot", "lion", "coffee mug"} <= set(clouds.classes)
     assert not any("_" in name for name in clouds.classes)
     assert torch.allclose(clouds.points.mean(1), torch.zeros(3), atol=1e-6)
-    assert torch.allclose(clouds.points.norm(dim=-1).amax(1), torch.ones(380))
+    assert torch.allclose(clouds.points.norm(dim=-1).amax(1), torch.ones(190))
 
 
 def test_it_ships_with_the_package_and_is_small():

@@ -24,7 +24,7 @@ SETTINGS: dict[str, Any] = {
     "data": "scanned-cut",
     "points": 512,
     "sampled_from": 1024,
-    "epochs": 4,
+    "epochs": 3,
     "batch": 38,
     "optimizer": "muon",
     "scale": 0.0,
@@ -47,7 +47,7 @@ SHOWN, FRONT = ("teapot", "lion", "hammer", "coffee mug"), ("teapot", "lion")
 DENSE = 512
 
 NOTES = [
-    "Right answers on 380 new samplings of the objects, upright; each in three arbitrary orientations; and so with 20 % of the "
+    "Right answers on 190 new samplings of the objects, upright; each in three arbitrary orientations; and so with 20 % of the "
     "surface cut away by a plane. Every sampling has noise, 1 % of the object's radius.",
     "All but the second network have seen the objects upright only, with up to 20 % cut away.",
     "Answers kept: objects that get the same answer in all three orientations.",
@@ -172,10 +172,10 @@ def _draw(runs: dict[str, Run], audits: dict[str, AuditReport], test: PointCloud
     from reqnn.commands.pictures import draw_answers
     from reqnn.data import scanned
 
-    networks = {"DGCNN": runs[ORIGINAL].model, "its REQNN": runs[FULL].model}
+    networks = {"DGCNN": runs[ORIGINAL].model, "REQNN of it": runs[FULL].model}
     dense = scanned("test", DENSE, copies=1, noise=0.0).points[test.classes.index(FRONT[0])].unsqueeze(0)
     original, revised = (_without_sampling(runs[name]) for name in (ORIGINAL, PAPER))
-    title = "Both networks were trained on upright objects only. What do they call this one?"
+    title = "Trained on upright objects, then rotated: what each network calls it"
     with busy("drawing"):
         return [
             draw_answers(networks, test, FRONT, folder / "front.png", title),

@@ -34,12 +34,12 @@ def draw_answers(networks: Mapping[str, nn.Module], test: PointClouds, objects: 
     The pictures show all points of the scan; the networks get the first test cloud of the object, rotated in the same way.
     """
     rotations = _orientations()
-    height = SIZE + LINE * (len(networks) + 0.6)
+    height = SIZE + LINE * (len(networks) + 0.4)
     figure = Figure(figsize=(GUTTER + SIZE * len(rotations), HEAD + height * len(objects)))
     width, whole = figure.get_size_inches()
 
     def write(x: float, y: float, text: str, **style: Any) -> None:
-        figure.text(x / width, 1 - y / whole, text, **{"ha": "center", "va": "center", "fontsize": 10, "color": TEXT, **style})
+        figure.text(x / width, 1 - y / whole, text, **{"ha": "center", "va": "center", "fontsize": 11, "color": TEXT, **style})
 
     write(0.12, 0.2, title, ha="left", fontsize=12, fontweight="bold")
     for column in range(len(rotations)):
@@ -78,7 +78,7 @@ def draw_scan(figure: Figure, label: int, rotations: Tensor, aside: float, left:
             )
         )
         middle = (place.amax(0) + place.amin(0)) / 2
-        _draw_discs(panel, place - middle, normal, 1.15 * spacing.clamp(max=spacing.quantile(0.9)))
+        _draw_discs(panel, place - middle, normal, 1.3 * spacing.clamp(max=spacing.quantile(0.9)))
         panel.set(xlim=(-frame, frame), ylim=(-frame, frame), aspect="equal")
         panel.set_axis_off()
 

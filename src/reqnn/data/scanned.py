@@ -20,7 +20,7 @@ from reqnn.errors import InputError
 FOLDER = Path(__file__).parent / "scanned_objects"
 OBJECTS = FOLDER / "objects.npz"
 POINT_LEVELS, NORMAL_LEVELS = 4095, 31  # steps from -1 to 1 and from 0 to 1: 12 and 6 bits, which compress well
-COPIES = {"train": 40, "validation": 10, "test": 10}
+COPIES = {"train": 40, "validation": 5, "test": 5}
 """Split → samplings of each object."""
 
 
@@ -61,7 +61,7 @@ def scanned(
         noise: standard deviation of the noise on each coordinate, in radii of the object.
         cut: the share of the surface that a plane of random direction cuts away, as when another object hides it. In the
             split "train" the share is drawn for each cloud, uniform between 0 and `cut`.
-        copies: samplings of each object; default 40 for "train", 10 for "validation" and "test".
+        copies: samplings of each object; default 40 for "train", 5 for "validation" and "test".
         sampling, short: as in `load`.
         normalize: centre each cloud and scale it to the unit sphere; otherwise metres.
 

@@ -31,7 +31,7 @@ def _clouds(cut: float) -> Callable[[Request], PointClouds]:
 
 WHOLE = NamedSet(
     "scanned",
-    "scans of 38 household objects (Google Scanned Objects, CC BY 4.0): which one is it? 1,520 train / 380 test; no download",
+    "scans of 38 household objects (Google Scanned Objects, CC BY 4.0): which one is it? 1,520 train / 190 test; no download",
     embedded=_clouds(0.0),
 )
 PARTIAL = NamedSet(
