@@ -5,6 +5,7 @@ import experiments.scanned_objects as making
 import pytest
 import torch
 
+from reqnn.cli import main
 from reqnn.data import load, scanned, split_validation
 from reqnn.data.scanned import COPIES, FOLDER, OBJECTS, scanned_objects
 from reqnn.errors import InputError
@@ -105,6 +106,13 @@ def test_the_set_with_cuts_has_its_name():
     clouds = load("scanned-cut", "test", points=32)
     assert clouds.name == "scanned-cut"
     assert torch.equal(clouds.points, scanned("test", 32, cut=0.2).points)
+
+
+def test_info(capsys):
+    assert main(["data", "info", "scanned", "--points", "16", "--split", "validation", "test"]) == 0
+    shown = capsys.readouterr().out
+    assert "teapot" in shown
+    assert "are in 'validation', too" not in shown
 
 
 @pytest.mark.parametrize(

@@ -54,7 +54,7 @@ NOTES = [
 ]
 NEXT = {
     "reqnn eval {out}/runs/dgcnn {out}/runs/reqnn-full": "accuracy against the angle of rotation; which objects are confused",
-    "reqnn train --model pointnet2 --equivariant --rules full --data scanned": "another network on the same objects",
+    "reqnn train --model pointnet2 --equivariant --rules full --optimizer muon --epochs 5 --data scanned": "another network",
     "reqnn revise path/to/network.py:Network --rules full": "your own network",
 }
 """Command → what it is for."""
@@ -92,8 +92,13 @@ class Demo(Command):
         screen.print("\n[bold]What next[/bold]")
         for command, what in NEXT.items():
             screen.print(f"  {command.format(out=self.out)}\n      [dim]{what}[/dim]", highlight=False, soft_wrap=True)
-        revised = [row for row in rows if NETWORKS[row.network][1].get("equivariant")]
-        return OK if all(row.audit_ok and abs(row.upright - row.rotated) < 0.01 for row in revised) else NOT_OK
+        return exit_code(rows)
+
+
+def exit_code(rows: list[Row]) -> int:
+    """Whether all revised networks pass their audit and recognise rotated objects as they do upright ones."""
+    revised = [row for row in rows if NETWORKS[row.network][1].get("equivariant")]
+    return OK if all(row.audit_ok and abs(row.upright - row.rotated) < 0.01 for row in revised) else NOT_OK
 
 
 def _train(name: str, folder: Path) -> Run:
