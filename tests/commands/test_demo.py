@@ -11,6 +11,7 @@ import torch
 import reqnn.commands.demo as demo
 from reqnn.commands.base import NOT_OK, OK
 from reqnn.commands.demo_report import Row
+from reqnn.data.scanned import COPIES
 
 SMALL = {
     "SETTINGS": {
@@ -19,7 +20,6 @@ SMALL = {
         "points": 24,
         "sampled_from": 32,
         "epochs": 1,
-        "limit": 114,
         "threads": 1,
     },
     "COPIES": 2,
@@ -39,6 +39,8 @@ def small():
     torch.set_num_threads(1)
     with pytest.MonkeyPatch.context() as patch:
         patch.delenv("REQNN_DATA", raising=False)
+        patch.setitem(COPIES, "train", 4)
+        patch.setitem(COPIES, "test", 1)
         for name, value in SMALL.items():
             patch.setattr(demo, name, value)
         yield patch
