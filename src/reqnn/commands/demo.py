@@ -168,8 +168,9 @@ def _verdict(name: str, report: AuditReport) -> str:
     """The audit in a line."""
     if report.ok:
         return f"{name}: the audit passes; largest rotation error of any layer {report.rotation_error:.0e} (float64)"
-    reason = report.problems[0].split(";")[0]
-    return f"{name}: the audit fails; {reason}"
+    return (
+        f"{name}: the audit fails, first at layer '{report.first_rotation_failure}'; largest error {report.rotation_error:.0e}"
+    )
 
 
 def _draw(runs: dict[str, Run], audits: dict[str, AuditReport], test: PointClouds, folder: Path) -> list[Path]:

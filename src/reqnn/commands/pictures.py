@@ -22,7 +22,7 @@ from reqnn.train.prediction import predict
 RIGHT, WRONG, TEXT, FAINT = "#1a7f37", "#c62828", "#1f2937", "#6b7280"
 SHADES = LinearSegmentedColormap.from_list("", ["#1f2a38", "#56708c", "#b9c9d8", "#f7fafc"])
 LIGHT = torch.nn.functional.normalize(torch.tensor([-0.45, 0.55, 0.7]), dim=0)  # from the upper left, in front
-VIEWS = {"teapot": 35.0, "lion": -55.0, "shark": 35.0, "coffee mug": 20.0, "hammer": -55.0, "headset": 35.0}
+VIEWS = {"teapot": 35.0, "lion": -55.0, "coffee mug": -55.0, "hammer": -55.0}
 """Objects to show → from which side they are recognised best upright, in degrees."""
 
 SIZE, GUTTER, LINE, HEAD = 1.55, 1.45, 0.26, 0.62  # inches: a picture, the names beside, a line of text, the title
@@ -65,7 +65,7 @@ def draw_scan(figure: Figure, label: int, rotations: Tensor, aside: float, left:
     objects, view = scanned_objects(), camera("z", aside).float()
     xyz, normals = torch.from_numpy(objects.points[label]), torch.from_numpy(objects.normals[label])
     seen = [(xyz @ rotation.T @ view.T, normals @ rotation.T @ view.T) for rotation in rotations.float()]
-    frame = 1.04 * max(float((place.amax(0) - place.amin(0))[:2].max()) for place, _ in seen) / 2
+    frame = 1.08 * max(float((place.amax(0) - place.amin(0))[:2].max()) for place, _ in seen) / 2
     spacing = (xyz[points.knn(xyz[None], xyz[None], 9)[0]] - xyz.unsqueeze(1)).norm(dim=-1).mean(1)
     width, whole = figure.get_size_inches()
     for column, (place, normal) in enumerate(seen):
