@@ -267,27 +267,6 @@ def test_paper_prints_and_writes(workplace, capsys):
     assert (workplace / "results" / "table1.md").exists()
 
 
-def test_demo(workplace, monkeypatch, capsys):
-    import reqnn.commands.demo as demo
-
-    small = {"options": {"width": 0.0625, "k": 4, "dropout": 0.0}, "points": 24, "epochs": 1, "batch": 48, "limit": 200}
-    monkeypatch.setattr(demo, "SETTINGS", {**demo.SETTINGS, **small})
-    for name, value in (("COPIES", 2), ("ANGLES", 2), ("ROTATIONS", 1), ("PERMUTATIONS", 1)):
-        monkeypatch.setattr(demo, name, value)
-    assert run("demo", "--out", "shown") == 0
-    shown = capsys.readouterr().out
-    assert "fails" in shown
-    assert "passes" in shown
-    for picture in ("answers.png", "angles.png", "rotation_error.png", "features.png"):
-        assert (workplace / "shown" / picture).read_bytes().startswith(b"\x89PNG")
-    original, turned, revised = json.loads((workplace / "shown" / "demo.json").read_text())["rows"]
-    assert original["rotation_error"] > 0.1
-    assert turned["rotation_error"] > 0.1
-    assert revised["rotation_error"] <= 1e-9
-    assert abs(revised["upright"] - revised["rotated"]) < 0.01
-    assert revised["kept"] > 0.99
-
-
 # -- inputs ----------------------------------------------------------------------------------------------------------
 
 

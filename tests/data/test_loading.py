@@ -12,7 +12,16 @@ from reqnn.errors import InputError
 
 
 def test_names():
-    assert list_datasets() == ["digits", "modelnet40", "modelnet10", "3d-mnist", "shapenet", "scanobjectnn"]
+    assert list_datasets() == [
+        "digits",
+        "scanned",
+        "scanned-cut",
+        "modelnet40",
+        "modelnet10",
+        "3d-mnist",
+        "shapenet",
+        "scanobjectnn",
+    ]
 
 
 def test_the_embedded_digits():
@@ -90,7 +99,10 @@ def test_keeping_all_classes_changes_nothing(pointnet_folder):
 
 
 def test_what_is_not_known(tmp_path):
-    with pytest.raises(InputError, match="'modelnet' is neither a data set nor a path; the data sets are digits, modelnet40"):
+    with pytest.raises(
+        InputError,
+        match="'modelnet' is neither a data set nor a path; the data sets are digits, scanned, scanned-cut, modelnet40",
+    ):
         load("modelnet", "train")
     (tmp_path / "notes.md").write_text("notes")
     for path in (tmp_path, tmp_path / "notes.md"):

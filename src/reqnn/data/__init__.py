@@ -10,6 +10,7 @@ from reqnn.data.loading import data_root, list_datasets, load
 from reqnn.data.mnist3d import make_3d_mnist
 from reqnn.data.rotated_test_set import RotatedTestSet, rotated_test_set
 from reqnn.data.rotation import PROTOCOLS, random_rotations, rotate
+from reqnn.data.scanned import scanned
 from reqnn.data.surfaces import surfaces
 from reqnn.data.validation_split import split_validation
 
@@ -29,6 +30,7 @@ __all__ = [
     "read_cloud",
     "rotate",
     "rotated_test_set",
+    "scanned",
     "split_validation",
     "surfaces",
 ]

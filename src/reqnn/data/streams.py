@@ -8,7 +8,7 @@ import numpy as np
 
 from reqnn.errors import InputError
 
-Purpose = Literal["sampling", "surface", "rotation", "split"]
+Purpose = Literal["sampling", "surface", "rotation", "split", "scan"]
 
 
 def stream(purpose: Purpose, seed: int, index: int = 0) -> np.random.Generator:

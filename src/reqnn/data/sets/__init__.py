@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from reqnn.data.sets import embedded_digits, mnist3d, modelnet10, modelnet40, scanobjectnn, shapenet
+from reqnn.data.sets import embedded_digits, mnist3d, modelnet10, modelnet40, scanned_objects, scanobjectnn, shapenet
 from reqnn.data.sets.base import NamedSet
 
 SETS: dict[str, NamedSet] = {
     found.name: found
     for found in (
         embedded_digits.SET,
+        scanned_objects.WHOLE,
+        scanned_objects.PARTIAL,
         modelnet40.SET,
         modelnet10.SET,
         mnist3d.SET,
