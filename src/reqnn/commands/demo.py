@@ -51,6 +51,9 @@ NOTES = [
     "surface cut away by a plane. Every sampling has noise, 1 % of the object's radius.",
     "All but the second network have seen the objects upright only, with up to 20 % cut away.",
     "Answers kept: objects that get the same answer in all three orientations.",
+    "One seed, and for all the same few epochs and the same optimizer, chosen for the time they take: the network trained with "
+    "rotations and the one by `paper` have not converged.",
+    "The first two rows time the same network: they differ by the noise of the timing.",
 ]
 NEXT = {
     "reqnn eval {out}/runs/dgcnn {out}/runs/reqnn-full": "accuracy against the angle of rotation; which objects are confused",
