@@ -27,7 +27,9 @@ def accuracy(net, clouds, labels):
         return (net(clouds).argmax(1) == labels).float().mean().item()
 
 
-model = reqnn.create_model("pointnet2", num_classes=CLASSES, width=0.125, npoint=(16, 4), radius=(0.5, 1.0), nsample=(8, 4), dropout=0.0)
+model = reqnn.create_model(
+    "pointnet2", num_classes=CLASSES, width=0.125, npoint=(16, 4), radius=(0.5, 1.0), nsample=(8, 4), dropout=0.0
+)
 net = reqnn.revise(model, sample(1)[0], rules="full")
 optimizer = torch.optim.AdamW(net.parameters(), lr=0.003)
 for step in range(STEPS):
