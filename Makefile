@@ -4,12 +4,12 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test lint types unit clean
+.PHONY: demo test docs lint types unit clean
 
 demo: $(STAMP)
 	$(BIN)/reqnn demo --out demo
 
-test: lint types unit
+test: lint types unit docs
 
 lint: $(STAMP)
 	$(BIN)/ruff check .
@@ -21,6 +21,13 @@ types: $(STAMP)
 unit: $(STAMP)
 	$(BIN)/python -m pytest -n 2 --durations=10
 
+docs: $(VENV)/.docs
+	$(BIN)/mkdocs build --strict --clean
+
+$(VENV)/.docs: $(STAMP)
+	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'
+	touch $(VENV)/.docs
+
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt torch
@@ -28,4 +35,4 @@ $(STAMP): pyproject.toml constraints.txt
 	touch $(STAMP)
 
 clean:
-	rm -rf $(VENV) demo .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) demo site .pytest_cache .mypy_cache .ruff_cache

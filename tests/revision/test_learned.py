@@ -255,7 +255,7 @@ def test_compile():
 
 
 def test_a_rule_of_ones_own():
-    """The example of docs/rule_sets.md."""
+    """The example of docs/add_a_rule.md."""
     mine = reqnn.rules.RuleSet("mine", parent=reqnn.get_rules("vector-neurons"))
 
     @mine.rule("relu", row="ReLU")

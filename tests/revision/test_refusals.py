@@ -1,6 +1,6 @@
 """Networks that cannot be revised: each error names the operation, the layer, the line and the ways out.
 
-And rules of one's own, as docs/rules.md shows them.
+And rules of one's own, as docs/add_a_rule.md shows them.
 """
 
 import contextlib
@@ -161,7 +161,7 @@ def test_new_layouts_after_the_dry_run_are_refused():
         net(torch.randn(4, 24, 6))
 
 
-# -- rules of one's own, as docs/rules.md has them ---------------------------------------------------------------------
+# -- rules of one's own, as docs/add_a_rule.md has them ---------------------------------------------------------------------
 
 
 @contextlib.contextmanager
