@@ -55,3 +55,21 @@ class NoRuleError(ReqnnError, NotImplementedError):
 
     def __reduce__(self) -> tuple:
         return NoRuleError, (self.reason, self.operation, self.layer, self.location, self.source)
+
+
+class SelfCheckError(NoRuleError):
+    """A revised network does not keep what `revise` promises.
+
+    Its outputs change with the orientation or the order of the points, or they do not depend on the cloud at all.
+
+    Attributes:
+        reason: what was measured, where it begins, and what to do.
+        layer: the submodule in which it begins, if it is known.
+        location: ``file:line: code`` in the user's own code, if it is known.
+    """
+
+    def __init__(self, reason: str, layer: str | None = None, location: str = "") -> None:
+        super().__init__(reason, "", layer, location)
+
+    def __reduce__(self) -> tuple:
+        return SelfCheckError, (self.reason, self.layer, self.location)

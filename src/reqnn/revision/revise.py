@@ -21,6 +21,7 @@ from reqnn.revision.inputs import read_inputs
 from reqnn.revision.module import RevisedModel
 from reqnn.revision.plan import Plan, RealBefore
 from reqnn.revision.report import RevisionReport
+from reqnn.revision.self_check import self_check
 from reqnn.rules import RuleSet, get_rules
 from reqnn.rules.paper.point_functions import KNOWN_FUNCTIONS
 from reqnn.tensor.nested import leaves
@@ -38,6 +39,7 @@ def revise(
     vector_axis: int | Sequence[int | None] | None = None,
     rules: str | RuleSet = "paper",
     strict: bool = False,
+    check: bool = True,
 ) -> RevisedModel:
     """Revise a network so that its features turn with the input and its outputs do not (paper, sections 3.2-3.6).
 
@@ -63,12 +65,14 @@ def revise(
             ones.
         rules: a rule set or its name.
         strict: refuse rules that go beyond the paper.
+        check: try the result once, on bumpy clouds like the example, rotated and in another order; False leaves it out.
 
     Returns:
         A `RevisedModel` with the same call and outputs; its `report` says what was done.
 
     Raises:
         NoRuleError: an operation has no rule; the message names it, the layer, the line, and the ways out.
+        SelfCheckError: the outputs depend on the orientation or the order of the points all the same (`check`), or on nothing.
         InputError: an argument does not fit.
     """
     if init not in ("fresh", "copy"):
@@ -112,6 +116,8 @@ def revise(
     net.report = _report(model, net, plan, workspace)
     net.report.to_real = list(dict.fromkeys([*to_real_names, *plan.heads, *found]))
     net.report.copied, net.report.notes = copied, _notes(plan, found)
+    if check:
+        net.report.notes += self_check(net, model, example_for(args, twin))
     return net
 
 

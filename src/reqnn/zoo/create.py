@@ -33,7 +33,7 @@ def create_model(
     rule_set = rules_for(model, rules)
     recipe = model_entry(name).recipe_for(rule_set.name)
     example = example_points(model) if points is None else points
-    return revise(model, example, init=init, rules=rule_set, vector_axis=-1, **recipe)
+    return revise(model, example, init=init, rules=rule_set, vector_axis=-1, check=False, **recipe)
 
 
 def rules_for(model: nn.Module, rules: str | RuleSet) -> RuleSet:

@@ -1,4 +1,4 @@
-"""The clouds of an audit, and what is done to them: turned, reordered, taken one by one, exchanged."""
+"""Clouds to measure a network with, and what is done to them: turned, reordered, taken one by one, exchanged."""
 
 from __future__ import annotations
 
@@ -140,6 +140,36 @@ def read_clouds(
     )
     other = tuple(x.roll(1, 0) if isinstance(x, Tensor) and x.shape[:1] == (count,) else x for x in whole)
     return Clouds(whole, inputs, count, other, made)
+
+
+def bumpy_cloud(args: tuple[Any, ...], inputs: Inputs, generator: torch.Generator) -> tuple[Any, ...]:
+    """A cloud of the shapes and the size of an example, without symmetries or ties: a stretched sphere with bumps.
+
+    All that are made from one example are equally large, as clouds of a data set are once they are normalised. What is no
+    vector (labels, colours) is that of the example. In float64.
+    """
+    out = list(args)
+    for i, axis in enumerate(inputs.axes):
+        if axis is None:
+            continue
+        channels, scalars = args[i].movedim(axis, -1).double(), _scalars(inputs, i)
+        vectors = channels[..., : channels.shape[-1] - scalars].unflatten(-1, (-1, 3))
+        places = vectors[..., 0, :].reshape(-1, 3)
+        size = float((places - places.mean(0)).norm(dim=-1).max()) or 1.0
+        made = size * torch.stack([_bumps(len(places), generator) for _ in range(vectors.shape[-2])], 1)
+        both = [made.reshape(vectors.shape).to(vectors).flatten(-2), channels[..., channels.shape[-1] - scalars :]]
+        out[i] = torch.cat(both, -1).movedim(-1, axis).contiguous()
+    return tuple(out)
+
+
+def _bumps(count: int, generator: torch.Generator) -> Tensor:
+    """(count, 3) points on a bumpy surface, the farthest at distance 1 from the origin."""
+    draws = torch.randn(count + 5, 3, generator=generator, dtype=torch.float64)
+    directions, (first, second, phase, shift, stretch) = draws[:count], draws[count:]
+    directions = directions / directions.norm(dim=-1, keepdim=True)
+    bumps = 1 + 0.3 * torch.sin(2 * directions @ first + phase[0]) + 0.2 * torch.sin(3 * directions @ second + phase[1])
+    points = directions * bumps[:, None] * (0.4 * torch.tanh(stretch)).exp() + 0.1 * torch.tanh(shift)
+    return points / points.norm(dim=-1).max()
 
 
 def random_turns(rotations: Tensor, clouds: int) -> list[Tensor]:
