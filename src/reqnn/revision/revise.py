@@ -14,12 +14,12 @@ from torch.nn.parameter import is_lazy
 from reqnn.errors import InputError
 from reqnn.nn.coordinates import average_frames_hook, principal_frame_hook
 from reqnn.nn.quaternion_to_real import quaternion_to_real_hook
-from reqnn.nn.removed import Removed
 from reqnn.revision.cloning import Workspace
 from reqnn.revision.dry_run import HeadWanted, dry_run, example_for, set_submodule
 from reqnn.revision.inputs import read_inputs
 from reqnn.revision.module import RevisedModel
 from reqnn.revision.plan import Plan, RealBefore
+from reqnn.revision.removal import Call
 from reqnn.revision.report import RevisionReport
 from reqnn.revision.self_check import self_check
 from reqnn.rules import RuleSet, get_rules
@@ -87,7 +87,7 @@ def revise(
     for option, wanted in (("to_real", to_real_names), ("coordinates", coordinates), ("remove", remove)):
         _check_names(option, wanted, names)
 
-    shapes, expected = _run_original(model, args, [*remove])
+    calls, expected = _run_original(model, args, [*remove])
     rule_set = get_rules(rules)
     vector_like = to_real is False or (to_real is None and _all_vectors(expected, args, inputs.axes))
     auto_real = to_real is None and not vector_like
@@ -97,7 +97,7 @@ def revise(
         workspace = Workspace(KNOWN_FUNCTIONS, dict(replace or {}))
         workspace.adopt(twin)
         for name in remove:
-            set_submodule(twin, name, _stand_in(name, *shapes[name]))
+            set_submodule(twin, name, calls[name].identity(name))
         _place_hooks(twin, [*to_real_names, *found], coordinates, rule_set)
         net = RevisedModel(twin, inputs, rule_set, strict, auto_real)
         plan = Plan(twin)
@@ -184,16 +184,16 @@ def _check_names(option: str, wanted: Sequence[str], names: dict[str, nn.Module]
             raise InputError(f"{option}: the model has no submodule '{name}'; did you mean {', '.join(close)}?")
 
 
-def _run_original(model: nn.Module, args: tuple[Any, ...], watch: list[str]) -> tuple[dict[str, tuple[Any, Any]], Any]:
-    """One pass of the original: the inputs and outputs of some submodules, and what it returns."""
+def _run_original(model: nn.Module, args: tuple[Any, ...], watch: list[str]) -> tuple[dict[str, Call], Any]:
+    """One pass of the original: what some submodules took and returned, and what the whole returns."""
     twin = copy.deepcopy(model).eval()
-    seen: dict[str, tuple[Any, Any]] = {}
+    seen: dict[str, Call] = {}
     for name in watch:
 
-        def hook(_: nn.Module, inputs: Any, output: Any, name: str = name) -> None:
-            seen[name] = (inputs[0] if inputs else None, output)
+        def hook(module: nn.Module, inputs: Any, kwargs: Any, output: Any, name: str = name) -> None:
+            seen[name] = Call(module, inputs, kwargs, output)
 
-        twin.get_submodule(name).register_forward_hook(hook)
+        twin.get_submodule(name).register_forward_hook(hook, with_kwargs=True)
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         try:
             output = twin(*example_for(args, twin))
@@ -205,21 +205,6 @@ def _run_original(model: nn.Module, args: tuple[Any, ...], watch: list[str]) -> 
         if name not in seen:
             raise InputError(f"remove: '{name}' is never called in a forward pass")
     return seen, output
-
-
-def _stand_in(name: str, given: Any, output: Any) -> Removed:
-    """What replaces a removed submodule, from what it took and returned."""
-    if isinstance(output, (tuple, list)):
-        output = output[0]
-    if isinstance(output, Tensor) and isinstance(given, Tensor):
-        if output.dim() in (2, 3) and output.shape[-1] == output.shape[-2] and output.shape != given.shape:
-            return Removed(output.shape[-1], batched=output.dim() == 3)
-        if output.shape == given.shape:
-            return Removed()
-    shape = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
-    raise InputError(
-        f"remove: '{name}' returns {shape}, which is neither a (B, k, k) transform nor of its input's shape: no identity fits"
-    )
 
 
 def _place_hooks(model: nn.Module, to_real: Sequence[str], coordinates: Sequence[str], rules: RuleSet) -> None:

@@ -16,7 +16,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from reqnn.errors import NoRuleError
 from reqnn.tensor import QuaternionTensor, quaternions
+from reqnn.tensor.nested import map_leaves
+from reqnn.tensor.trace import user_frame
 
 Adapter = Callable[[dict[str, Any]], Tensor | None]
 Fits = Callable[[Tensor, Any], bool]
@@ -101,9 +104,32 @@ class PointFunction:
         assert self.known.fits is not None
         try:
             theirs = self.original(*args, **kwargs)
-        except Exception:
-            return True  # it cannot run on quaternions at all; ours fits the arguments
+        except Exception:  # it has no quaternion form; on the same points as plain numbers it ran in the original network
+            theirs = self._on_numbers(args, kwargs)
         return self.known.fits(ours, theirs)
+
+    def _on_numbers(self, args: tuple, kwargs: dict) -> Any:
+        """The original's result for quaternions as plain real coordinates, which have the same distances."""
+        try:
+            return self.original(*map_leaves(as_numbers, args), **map_leaves(as_numbers, kwargs))
+        except Exception as error:
+            raise NoRuleError(
+                f"the function {self.__name__} would be replaced by ours, but cannot be compared with it: it fails on the "
+                f"example ({type(error).__name__}: {error}). Say what replaces it: replace={{'{self.__name__}': function}}",
+                self.__name__,
+                None,
+                user_frame(),
+            ) from error
+
+
+def as_numbers(value: Any) -> Any:
+    """Quaternions as the real tensor of coordinates that they are, features as points of R^3C; anything else as it is."""
+    if not isinstance(value, QuaternionTensor):
+        return value
+    if value.axis is not None and set(value.vectors) <= {"v", "l", "s"}:
+        return value.as_real()
+    channels = value.channel_axis if value.channel_axis is not None else 1
+    return torch.cat(value.components.unbind(), channels)
 
 
 def same_kind(ours: Tensor, theirs: Any) -> bool:
