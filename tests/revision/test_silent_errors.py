@@ -4,10 +4,10 @@ import pytest
 import torch
 
 import reqnn
-from networks import silent
-from networks.checks import error
+from networks import silent, turn
+from networks.checks import ROTATIONS, calibrate, error
 from networks.coordinates import TransformedPointNet
-from reqnn import NoRuleError
+from reqnn import InputError, NoRuleError
 
 POINTS = torch.randn(4, 3, 24, generator=torch.Generator().manual_seed(0))
 ORDER = torch.randperm(24, generator=torch.Generator().manual_seed(1))
@@ -68,3 +68,46 @@ def test_a_function_that_cannot_be_compared_is_not_replaced(monkeypatch):
     monkeypatch.setattr(silent, "knn_point", knn_point)
     with pytest.raises(NoRuleError, match=r"cannot be compared.*needs a GPU.*replace=\{'knn_point'"):
         reqnn.revise(silent.Grouped("knn_point"), POINTS.mT)
+
+
+@pytest.mark.parametrize("rules", ["paper", "full", "vector-neurons"])
+@pytest.mark.parametrize(
+    "options", [{}, {"to_real": False}, {"outputs": ("real", "vectors")}], ids=["auto", "nowhere", "named"]
+)
+@pytest.mark.parametrize("cls", [silent.Coded, silent.Labelled])
+def test_a_cloud_beside_other_outputs_rotates(cls, options, rules):
+    torch.manual_seed(0)
+    net = reqnn.revise(cls(), POINTS, rules=rules, **options)
+    net, points = calibrate(net.double(), (POINTS.double(),)), POINTS.double()
+    (first, cloud), (also_first, rotated) = net(points), net(turn(points, 1, ROTATIONS[0])[:, :, ORDER])
+    assert error(first, also_first) < 1e-9
+    assert error(turn(cloud, 1, ROTATIONS[0]), rotated) < 1e-9
+    assert error(cloud, rotated) > 1e-2
+    assert any("out are vectors" in note for note in net.report.notes)
+
+
+def test_logits_beside_a_cloud_have_their_own_head():
+    net = reqnn.revise(silent.Labelled(), POINTS)
+    assert net.report.to_real == ["classify.2"]
+    assert net.classify[2].bias is not None
+
+
+def test_real_numbers_that_look_like_coordinates():
+    """(B, 3, 3), computed from real features."""
+
+    class Matrix(silent.Labelled):
+        def forward(self, x):
+            logits = torch.log_softmax(self.classify(self.encode(x)), -1)
+            return logits, logits[:, :3, None] * logits[:, None, :3]
+
+    net = reqnn.revise(Matrix(), POINTS).eval()
+    assert net.report.to_real == ["classify.0"]
+    assert error(net(POINTS)[1], net(turn(POINTS, 1, ROTATIONS[0]))[1]) < 1e-4
+
+
+def test_outputs_are_named_one_by_one():
+    net = reqnn.revise(silent.Coded(), POINTS, outputs=("real", "real")).eval()
+    assert error(net(POINTS)[1], net(turn(POINTS, 1, ROTATIONS[0]))[1]) < 1e-4
+    for wrong in (("real",), ("real", "vector")):
+        with pytest.raises(InputError, match="returns 2 tensors: 'real' or 'vectors' for each"):
+            reqnn.revise(silent.Coded(), POINTS, outputs=wrong)

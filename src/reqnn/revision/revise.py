@@ -11,13 +11,14 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from reqnn.errors import InputError
+from reqnn.errors import InputError, NoRuleError
 from reqnn.nn.coordinates import average_frames_hook, principal_frame_hook
 from reqnn.nn.quaternion_to_real import quaternion_to_real_hook
 from reqnn.revision.cloning import Workspace
-from reqnn.revision.dry_run import HeadWanted, dry_run, example_for, set_submodule
+from reqnn.revision.dry_run import HeadWanted, VectorsLost, dry_run, example_for, set_submodule
 from reqnn.revision.inputs import read_inputs
 from reqnn.revision.module import RevisedModel
+from reqnn.revision.outputs import is_numbers, rotating_outputs
 from reqnn.revision.plan import Plan, RealBefore
 from reqnn.revision.removal import Call
 from reqnn.revision.report import RevisionReport
@@ -40,6 +41,7 @@ def revise(
     rules: str | RuleSet = "paper",
     strict: bool = False,
     check: bool = True,
+    outputs: Sequence[str] | None = None,
 ) -> RevisedModel:
     """Revise a network so that its features turn with the input and its outputs do not (paper, sections 3.2-3.6).
 
@@ -52,9 +54,8 @@ def revise(
         points: an example input as the model takes it (a tuple, where it takes several); an axis of size 3·V holds V
             vectors (xyz, normals, …).
         to_real: the submodule (or several) before which Quaternion2Real stands; None: the first Linear on (B, C) features, or
-            the last layer where there is none; but nowhere, where all outputs look like coordinates (as many axes as the
-            input, 3 on the same one): then they are vectors that turn. Name a layer where they are three classes. False:
-            nowhere, all outputs are vectors.
+            the last layer where there is none. Outputs that look like coordinates (as many axes as the input, 3 on the same
+            one) are vectors that turn; see `outputs`. False: nowhere, every output with an axis of 3 is vectors.
         coordinates: submodules that take raw coordinates; they get PCA-frame coordinates.
         remove: submodules to drop, such as spatial transformers; what they return acts as the identity.
         replace: function name → permutation-invariant function, for functions in the model's own Python modules. Well-known
@@ -65,6 +66,7 @@ def revise(
             ones.
         rules: a rule set or its name.
         strict: refuse rules that go beyond the paper.
+        outputs: "vectors" or "real" for each tensor that the model returns, if their shapes do not tell (three classes).
         check: try the result once, on bumpy clouds like the example, rotated and in another order; False leaves it out.
 
     Returns:
@@ -89,9 +91,10 @@ def revise(
 
     calls, expected = _run_original(model, args, [*remove])
     rule_set = get_rules(rules)
-    vector_like = to_real is False or (to_real is None and _all_vectors(expected, args, inputs.axes))
-    auto_real = to_real is None and not vector_like
+    rotating = rotating_outputs(expected, args, inputs.axes, to_real, outputs)
+    auto_real = to_real is None and not all(r for r, leaf in zip(rotating, leaves(expected), strict=True) if is_numbers(leaf))
     found: list[str] = []
+    keep: set[str] = set()
     while True:
         twin = copy.deepcopy(model).eval()
         workspace = Workspace(KNOWN_FUNCTIONS, dict(replace or {}))
@@ -102,10 +105,21 @@ def revise(
         net = RevisedModel(twin, inputs, rule_set, strict, auto_real)
         plan = Plan(twin)
         try:
-            dry_run(net, plan, args, vector_like)
+            dry_run(net, plan, args, rotating, keep)
             break
         except RealBefore as finding:
             found.append(str(finding))
+        except VectorsLost:
+            if found:
+                keep.add(found.pop())
+            elif auto_real:
+                auto_real = False
+            else:
+                rotating = [False] * len(rotating)  # as the names in to_real= want it
+        except NoRuleError:
+            if outputs is not None or to_real is not None or auto_real or not any(rotating) or all(rotating):
+                raise
+            auto_real, rotating = True, [False] * len(rotating)  # what looked like coordinates were real numbers
         except HeadWanted:
             auto_real = True
 
@@ -214,15 +228,6 @@ def _place_hooks(model: nn.Module, to_real: Sequence[str], coordinates: Sequence
         model.get_submodule(name).register_forward_pre_hook(principal_frame_hook, with_kwargs=True)
         if rules.option("frame") == "average":
             model.get_submodule(name).register_forward_hook(average_frames_hook)
-
-
-def _all_vectors(expected: Any, args: tuple[Any, ...], axes: tuple[int | None, ...]) -> bool:
-    """Whether every output of the original looks like coordinates: three axes, 3 on the same one as the input."""
-    position = next(i for i, axis in enumerate(axes) if axis is not None)
-    axis, rank = axes[position], args[position].dim()
-    outputs = [t for t in leaves(expected) if isinstance(t, Tensor) and t.is_floating_point()]
-    assert axis is not None
-    return bool(outputs) and rank > 2 and all(t.dim() == rank and t.shape[axis] == 3 for t in outputs)
 
 
 def _initialise(twin: nn.Module, model: nn.Module, init: str) -> list[str]:
