@@ -84,3 +84,54 @@ class Labelled(Coded):
     def forward(self, x):
         code, cloud = super().forward(x)
         return self.classify(code), cloud
+
+
+def my_fps(points, m):
+    """(B, N, 3) → (B, m), from the first point in storage."""
+    chosen = [torch.zeros(len(points), dtype=torch.long)]
+    nearest = None
+    for _ in range(m - 1):
+        here = torch.stack([cloud[i] for cloud, i in zip(points, chosen[-1], strict=True)])
+        distance = (points - here.unsqueeze(1)).norm(dim=-1)
+        nearest = distance if nearest is None else torch.minimum(nearest, distance)
+        chosen.append(nearest.argmax(-1))
+    return torch.stack(chosen, 1)
+
+
+def ball(p, q, r, k):
+    """Return the first k points in storage within the radius r, padded with the first of them."""
+    inside = torch.cdist(q, p) <= r
+    order = torch.arange(p.shape[1]).expand(inside.shape)
+    index = torch.where(inside, order, p.shape[1]).sort(dim=-1)[0][..., :k]
+    return torch.where(index == p.shape[1], index[..., :1], index)
+
+
+def around(p, q, k):
+    """Return the k nearest points of p to those of q."""
+    return torch.cdist(q, p).topk(k, largest=False)[1]
+
+
+def largest(x, count):
+    """Choose points, but none of the known ways."""
+    return x.norm(dim=-1).topk(count)[1]
+
+
+def pick(x, index):
+    """(B, N, C) and (B, …) → (B, …, C)."""
+    return torch.stack([cloud[i] for cloud, i in zip(x, index, strict=True)])
+
+
+class OtherNames(nn.Module):
+    """(B, N, 3); samples and groups by functions that nobody knows by name."""
+
+    def __init__(self, classes=5, choose=None):
+        super().__init__()
+        self.first, self.second, self.norm = nn.Linear(3, 8), nn.Linear(11, 12), nn.BatchNorm1d(12)
+        self.head, self.choose = nn.Linear(12, classes), choose
+
+    def forward(self, xyz):
+        centres = pick(xyz, largest(xyz, 8) if self.choose == "largest" else my_fps(xyz, 8))
+        near = pick(xyz, ball(xyz, centres, 0.9, 4)) - centres.unsqueeze(2)
+        x = torch.relu(self.first(near)).amax(2)
+        x = self.second(torch.cat([pick(x, around(centres, centres, 3)).mean(2), centres], -1))
+        return self.head(torch.relu(self.norm(x.transpose(1, 2))).amax(2))

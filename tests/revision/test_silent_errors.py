@@ -1,5 +1,8 @@
 """What was once revised into another network with no word about it: each is right now, or refused."""
 
+import copy
+import pickle
+
 import pytest
 import torch
 
@@ -111,3 +114,26 @@ def test_outputs_are_named_one_by_one():
     for wrong in (("real",), ("real", "vector")):
         with pytest.raises(InputError, match="returns 2 tensors: 'real' or 'vectors' for each"):
             reqnn.revise(silent.Coded(), POINTS, outputs=wrong)
+
+
+def test_functions_on_points_are_known_by_what_they_do():
+    torch.manual_seed(0)
+    net = reqnn.revise(silent.OtherNames(), POINTS.mT)
+    assert sorted(net.report.replaced) == ["around", "ball", "my_fps"]
+    rows = {row.operation: row.row for row in net.report.rows}
+    assert rows["my_fps"] == "Farthest point sampling"
+    assert rows["ball"] == "Grouping (ball query)"
+    assert rows["around"] == "Grouping (k-NN)"
+    points = POINTS.mT.double()
+    net = calibrate(net.double(), (points,))
+    expected = net(points)
+    assert error(expected, net((points @ ROTATIONS[0].mT)[:, ORDER])) < 1e-9
+    for twin in (pickle.loads(pickle.dumps(net)), copy.deepcopy(net)):
+        assert torch.equal(twin(points), expected)
+    assert silent.OtherNames()(POINTS.mT).shape == (4, 5)
+
+
+def test_a_choice_of_another_kind_is_left_alone():
+    torch.manual_seed(0)
+    net = reqnn.revise(silent.OtherNames(choose="largest"), POINTS.mT)
+    assert sorted(net.report.replaced) == ["around", "ball"]
