@@ -57,7 +57,7 @@ class Clouds:
             axis = self.inputs.axes[i]
             assert axis is not None
             channels = x.movedim(axis, -1).double()
-            scalars = _scalars(self.inputs, i)
+            scalars = self.inputs.scalars_of(i)
             vectors = channels[..., : channels.shape[-1] - scalars].unflatten(-1, (-1, 3))
             turn = turns.double().reshape(-1, *[1] * (vectors.dim() - 3), 3, 3) if self.batch else turns[0].double()
             turned = (vectors @ turn.mT).flatten(-2)
@@ -152,7 +152,7 @@ def bumpy_cloud(args: tuple[Any, ...], inputs: Inputs, generator: torch.Generato
     for i, axis in enumerate(inputs.axes):
         if axis is None:
             continue
-        channels, scalars = args[i].movedim(axis, -1).double(), _scalars(inputs, i)
+        channels, scalars = args[i].movedim(axis, -1).double(), inputs.scalars_of(i)
         vectors = channels[..., : channels.shape[-1] - scalars].unflatten(-1, (-1, 3))
         places = vectors[..., 0, :].reshape(-1, 3)
         size = float((places - places.mean(0)).norm(dim=-1).max()) or 1.0
@@ -188,11 +188,6 @@ def cube_rotations() -> Tensor:
     return torch.stack(found)
 
 
-def _scalars(inputs: Inputs, position: int) -> int:
-    first = next(i for i, axis in enumerate(inputs.axes) if axis is not None)
-    return inputs.scalars if position == first else 0
-
-
 def _check_as_revised(inputs: Inputs, args: tuple[Any, ...]) -> None:
     if len(args) < len(inputs.axes):
         raise InputError(f"{len(args)} inputs were given; the model was revised for {len(inputs.axes)}")
@@ -209,7 +204,7 @@ def _stretched(args: tuple[Any, ...], inputs: Inputs, generator: torch.Generator
     stretch = (torch.rand(3, generator=generator, dtype=torch.float64) - 0.5).mul(0.8).exp()
     for i, axis in enumerate(inputs.axes):
         if axis is not None:
-            x, scalars = args[i], _scalars(inputs, i)
+            x, scalars = args[i], inputs.scalars_of(i)
             noise = torch.randn(x.shape, generator=generator, dtype=torch.float64).to(x)
             factors = stretch.repeat((x.shape[axis] - scalars) // 3)
             factors = torch.cat([factors, torch.ones(scalars)]).to(x).reshape([-1, *[1] * (x.dim() - 1 - axis)])

@@ -57,4 +57,6 @@ def rotating_outputs(
         like = [i for i in numbers if found[i].dim() == rank and 3 in found[i].shape[1:]] or numbers
     else:
         like = [i for i in numbers if rank > 2 and found[i].dim() == rank and found[i].shape[axis] == 3]
+        if args[position].shape[1:] != (3, 3):
+            like = [i for i in like if found[i].shape[1:] != (3, 3)]  # the matrices of a spatial transformer
     return [i in like for i in range(len(found))]

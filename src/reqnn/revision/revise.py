@@ -16,7 +16,8 @@ from reqnn.nn.coordinates import average_frames_hook, principal_frame_hook
 from reqnn.nn.quaternion_to_real import quaternion_to_real_hook
 from reqnn.revision.cloning import Workspace
 from reqnn.revision.dry_run import HeadWanted, VectorsLost, dry_run, example_for, set_submodule
-from reqnn.revision.inputs import read_inputs
+from reqnn.revision.frames import BlackBox, FramedModel, framed
+from reqnn.revision.inputs import Inputs, read_inputs
 from reqnn.revision.module import RevisedModel
 from reqnn.revision.outputs import is_numbers, rotating_outputs
 from reqnn.revision.plan import Plan, RealBefore
@@ -64,7 +65,7 @@ def revise(
         init: "fresh" initialises the layers anew, "copy" keeps the original's weights wherever shapes allow.
         vector_axis: which axis holds the vectors, where the shape leaves it open; for several inputs one each, None for real
             ones.
-        rules: a rule set or its name.
+        rules: a rule set or its name; "frames" runs any network, also a function, as it is in the PCA frames of each cloud.
         strict: refuse rules that go beyond the paper.
         outputs: "vectors" or "real" for each tensor that the model returns, if their shapes do not tell (three classes).
         check: try the result once, on bumpy clouds like the example, rotated and in another order; False leaves it out.
@@ -82,6 +83,10 @@ def revise(
     for name, function in (replace or {}).items():
         if not callable(function):
             raise InputError(f"replace: what stands for '{name}' is a {type(function).__name__}, which is not callable")
+    rule_set = get_rules(rules)
+    if rule_set.name == "frames":
+        given = {"coordinates": coordinates, "remove": remove, "replace": replace, "strict": strict, "to_real": to_real}
+        return _in_frames(model, *read_inputs(points, vector_axis, scalars), rule_set, init, outputs, given)
     model = _unwrap(model)
     inputs, args = read_inputs(points, vector_axis, scalars)
     names = dict(model.named_modules())
@@ -90,7 +95,6 @@ def revise(
         _check_names(option, wanted, names)
 
     calls, expected = _run_original(model, args, [*remove])
-    rule_set = get_rules(rules)
     rotating = rotating_outputs(expected, args, inputs.axes, to_real, outputs)
     auto_real = to_real is None and not all(r for r, leaf in zip(rotating, leaves(expected), strict=True) if is_numbers(leaf))
     found: list[str] = []
@@ -133,6 +137,27 @@ def revise(
     if check:
         net.report.notes += self_check(net, model, example_for(args, twin))
     return net
+
+
+def _in_frames(
+    model: Any, inputs: Inputs, args: tuple[Any, ...], rules: RuleSet, init: str, outputs: Any, given: dict[str, Any]
+) -> FramedModel:
+    """A copy of any network, or a function, in PCA frames."""
+    for name, value in given.items():
+        if value is not None and value is not False and value != ():
+            raise InputError(
+                f"{name}={value!r} has no meaning with rules='frames', which runs the network as it is; leave it out"
+            )
+    if not callable(model) or isinstance(model, type):
+        raise InputError(f"model is a {type(model).__name__}; revise takes an nn.Module, with rules='frames' also a function")
+    if not isinstance(model, nn.Module):
+        model = BlackBox(model)
+    twin = copy.deepcopy(_inner(model)) if not isinstance(model, BlackBox) else model
+    expected = _run_original(twin, args, [])[1]
+    if init == "fresh":
+        _initialise(twin, model, init)
+    rotating = rotating_outputs(expected, args, inputs.axes, given["to_real"], outputs)
+    return framed(twin, inputs, rules, rotating, expected, args, kept=init == "copy")
 
 
 def _restore_modes(net: RevisedModel, model: nn.Module) -> None:
@@ -200,7 +225,7 @@ def _check_names(option: str, wanted: Sequence[str], names: dict[str, nn.Module]
 
 def _run_original(model: nn.Module, args: tuple[Any, ...], watch: list[str]) -> tuple[dict[str, Call], Any]:
     """One pass of the original: what some submodules took and returned, and what the whole returns."""
-    twin = copy.deepcopy(model).eval()
+    twin = (model if isinstance(model, BlackBox) else copy.deepcopy(model)).eval()
     seen: dict[str, Call] = {}
     for name in watch:
 
