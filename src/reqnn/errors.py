@@ -46,7 +46,8 @@ class NoRuleError(ReqnnError, NotImplementedError):
             f"  ways out: place Quaternion2Real before the layer that makes this tensor (to_real='{self.source or 'name'}'); "
             "drop the submodule "
             "(remove=('name',)); feed it PCA-frame coordinates (coordinates=('name',)); swap the function "
-            "(replace={'name': function}); or register a rule of your own (reqnn.rule)"
+            "(replace={'name': function}); register a rule of your own (reqnn.rule); or run the network as it is in PCA frames "
+            "(rules='frames')"
         )
 
     def located(self, operation: str, layer: str | None, location: str, source: str | None = None) -> NoRuleError:

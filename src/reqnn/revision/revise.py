@@ -20,7 +20,7 @@ from reqnn.revision.frames import BlackBox, FramedModel, framed
 from reqnn.revision.inputs import Inputs, read_inputs
 from reqnn.revision.module import RevisedModel
 from reqnn.revision.outputs import is_numbers, rotating_outputs
-from reqnn.revision.plan import Plan, RealBefore
+from reqnn.revision.plan import Met, Plan, RealBefore
 from reqnn.revision.removal import Call
 from reqnn.revision.report import RevisionReport
 from reqnn.revision.self_check import self_check
@@ -98,6 +98,7 @@ def revise(
     rotating = rotating_outputs(expected, args, inputs.axes, to_real, outputs)
     auto_real = to_real is None and not all(r for r, leaf in zip(rotating, leaves(expected), strict=True) if is_numbers(leaf))
     found: list[str] = []
+    gates: dict[str, str] = {}  # layers whose outputs go into a gate → which one
     keep: set[str] = set()
     while True:
         twin = copy.deepcopy(model).eval()
@@ -105,14 +106,17 @@ def revise(
         workspace.adopt(twin)
         for name in remove:
             set_submodule(twin, name, calls[name].identity(name))
-        _place_hooks(twin, [*to_real_names, *found], coordinates, rule_set)
+        _place_hooks(twin, [*to_real_names, *found, *gates], coordinates, rule_set)
         net = RevisedModel(twin, inputs, rule_set, strict, auto_real)
         plan = Plan(twin)
         try:
             dry_run(net, plan, args, rotating, keep)
             break
         except RealBefore as finding:
-            found.append(str(finding))
+            if finding.gate:
+                gates[finding.layer] = finding.gate
+            else:
+                found.append(finding.layer)
         except VectorsLost:
             if found:
                 keep.add(found.pop())
@@ -132,8 +136,9 @@ def revise(
     copied = _initialise(twin, model, init)
     plan.learned.initialise()
     net.report = _report(model, net, plan, workspace)
-    net.report.to_real = list(dict.fromkeys([*to_real_names, *plan.heads, *found]))
-    net.report.copied, net.report.notes = copied, _notes(plan, found)
+    net.report.to_real = list(dict.fromkeys([*to_real_names, *plan.heads, *found, *gates]))
+    net.report.rows += [Met(name, gate, "Gate", "real", extension=True) for name, gate in gates.items()]
+    net.report.copied, net.report.notes = copied, _notes(plan, found, gates)
     if check:
         net.report.notes += self_check(net, model, example_for(args, twin))
     return net
@@ -271,8 +276,11 @@ def _count(model: nn.Module) -> int:
     return sum(p.numel() for p in model.parameters())
 
 
-def _notes(plan: Plan, found: list[str]) -> list[str]:
+def _notes(plan: Plan, found: list[str], gates: dict[str, str]) -> list[str]:
     notes = []
+    if gates:
+        places = ", ".join(f"{name} (into {gate})" for name, gate in gates.items())
+        notes.append(f"layers that feed a gate became real, an extension of the paper: Quaternion2Real before {places}")
     if found:
         notes.append(
             f"no Linear on (B, C) features stands at the end, so the last layer ({', '.join(found)}) became the real part; "

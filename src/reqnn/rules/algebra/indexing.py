@@ -31,6 +31,8 @@ def getitem(x: Q, index: Any) -> Q:
     components = x.components[(slice(None), *true)]
     if front:  # index tensors with a slice between them: torch puts their axes first, before the hidden one
         components = components.movedim(front, 0)
+    if "s" in x.vectors and "s" not in layout and axis is not None:
+        components = components[-3:]  # vectors without the scalars that were beside them have no real part
     return x.like(components, axis, layout)
 
 
