@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from reqnn.errors import NoRuleError
+from reqnn.errors import NoRuleError, ReqnnError
 from reqnn.nn.quaternion_to_real import quaternion_to_real_hook
 from reqnn.revision.learned import has_learned
 from reqnn.revision.module import RevisedModel
-from reqnn.revision.plan import Plan, Restart
+from reqnn.revision.plan import Plan, RealBefore, Restart
 from reqnn.tensor import QuaternionTensor, quaternions
 from reqnn.tensor.markers import RemovedTransform
 from reqnn.tensor.nested import leaves, map_leaves
+from reqnn.tensor.trace import place_of_error
 
 
 class HeadWanted(Exception):
@@ -38,7 +40,8 @@ def dry_run(net: RevisedModel, plan: Plan, args: tuple[Any, ...], rotating: list
     """
     watchers = _watch(net, plan)
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        _until_settled(net, plan, args, lambda output: _settle_outputs(net, plan, output, rotating, keep))
+        with _located(plan):
+            _until_settled(net, plan, args, lambda output: _settle_outputs(net, plan, output, rotating, keep))
         used = set(plan.learned.used)
         if plan.unvisited():
             _dry_run_training(net, plan, args)
@@ -82,6 +85,22 @@ def _until_settled(net: RevisedModel, plan: Plan, args: tuple[Any, ...], settle:
                 ) from error
             raise
     raise AssertionError("the dry run does not settle")
+
+
+@contextmanager
+def _located(plan: Plan) -> Iterator[None]:
+    """What fails where the original network ran is an operation without a rule; the error says which, and where."""
+    try:
+        yield
+    except NoRuleError as error:
+        if error.operation or type(error) is not NoRuleError:
+            raise
+        raise error.located(*place_of_error(error, plan.names)) from None
+    except (ReqnnError, RealBefore, HeadWanted, VectorsLost):
+        raise
+    except Exception as error:
+        reason = f"on quaternion features it fails ({type(error).__name__}: {error})"
+        raise NoRuleError(reason).located(*place_of_error(error, plan.names)) from error
 
 
 def _dry_run_training(net: RevisedModel, plan: Plan, args: tuple[Any, ...]) -> None:

@@ -79,6 +79,8 @@ def call(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) 
         context.plan.record(rule, result)
     if in_place:
         target = args[0]
+        if type(target) is torch.Tensor and type(result) is torch.Tensor:
+            return target.copy_(result)  # distances, say: dist.addmm_(1, -2, x, y.T)
         if not isinstance(target, QuaternionTensor) or not isinstance(result, QuaternionTensor):
             refusal = NoRuleError("a real tensor cannot take quaternion values in place (nor the other way round)")
             raise refusal.located(name, enclosing_module(context.names), user_frame())

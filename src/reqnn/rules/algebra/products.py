@@ -86,17 +86,26 @@ def _invariant_product(a: Q, b: Q) -> Tensor:
 
 
 @rule("baddbmm", "addmm")
-def baddbmm(x: Any, a: Any, b: Any, *, beta: float = 1, alpha: float = 1) -> Any:
-    """β·x + α·a·b."""
+def baddbmm(*given: Any, beta: float = 1, alpha: float = 1) -> Any:
+    """β·x + α·a·b; also in the old order, (β, x, α, a, b)."""
+    (x, a, b), beta, alpha = _old_order(given, beta, alpha)
     product = matmul(a, b) * alpha
     return product if beta == 0 else (x if beta == 1 else x * beta) + product
 
 
 @rule("addbmm")
-def addbmm(x: Any, a: Any, b: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+def addbmm(*given: Any, beta: float = 1, alpha: float = 1) -> Any:
     """β·x + α·Σ_batch a·b."""
+    (x, a, b), beta, alpha = _old_order(given, beta, alpha)
     product = matmul(a, b).sum(0) * alpha
     return product if beta == 0 else (x if beta == 1 else x * beta) + product
+
+
+def _old_order(given: tuple[Any, ...], beta: float, alpha: float) -> tuple[list[Any], float, float]:
+    """The three tensors and two factors, which may stand among them: ``x.addmm_(1, -2, a, b)``."""
+    numbers = [value for value in given if not isinstance(value, Tensor)]
+    factors = [*numbers, *[beta, alpha][len(numbers) :]]
+    return [value for value in given if isinstance(value, Tensor)], factors[0], factors[1]
 
 
 @rule("dot", "inner", "vdot")
