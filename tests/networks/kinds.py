@@ -6,10 +6,10 @@ from torch import nn
 
 
 def knn(x, k):
-    """(B, N, C) → (B, N, k), by the old signature of addmm."""
+    """(B, N, C) → (B, N, k), in place, as old code has it."""
     square = x.pow(2).sum(-1)
     distance = torch.stack([s[:, None] + s for s in square])
-    distance = torch.stack([d.addmm_(1, -2, a, a.t()) for d, a in zip(distance, x, strict=True)])
+    distance = torch.stack([d.addmm_(a, a.t(), beta=1, alpha=-2) for d, a in zip(distance, x, strict=True)])
     return distance.topk(k, dim=-1, largest=False)[1]
 
 

@@ -8,7 +8,7 @@ import torch
 from torch import nn
 
 import reqnn
-from networks import CASES, order_dependent, silent, turn
+from networks import CASES, kinds, order_dependent, silent, turn
 from networks.checks import ORDER, ROTATIONS, calibrate, error, example, outputs
 from reqnn import InputError
 
@@ -63,6 +63,12 @@ def test_coordinates_among_the_outputs_rotate():
     assert error(turn(cloud, 1, ROTATIONS[0]), rotated) < 1e-9
     real = in_frames(silent.Coded(), outputs=("real", "real"))
     assert error(real(POINTS)[1], real(turn(POINTS, 1, ROTATIONS[0]))[1]) < 1e-9
+
+
+def test_folding_a_grid():
+    torch.manual_seed(0)
+    net = in_frames(kinds.Folding(), torch.randn(4, 3, 25, dtype=torch.float64))
+    assert error(turn(net(POINTS), 1, ROTATIONS[0]), net(turn(POINTS, 1, ROTATIONS[0]))) < 1e-9
 
 
 def test_black_boxes():

@@ -99,7 +99,9 @@ def _located(plan: Plan) -> Iterator[None]:
     except (ReqnnError, RealBefore, HeadWanted, VectorsLost):
         raise
     except Exception as error:
-        reason = f"on quaternion features it fails ({type(error).__name__}: {error})"
+        reason = f"it fails on quaternion features ({type(error).__name__}: {error})"
+        if "TorchScript" in reason:
+            reason = "code under torch.jit.script takes plain tensors only; call the plain Python function"
         raise NoRuleError(reason).located(*place_of_error(error, plan.names)) from error
 
 

@@ -114,6 +114,8 @@ def _positional(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Seque
             kwargs[torch_name] = kwargs.pop(numpy)
     if name == "where":
         return args
+    if name.rstrip("_") in ("add", "sub", "subtract") and len(args) == 3:  # the old order, (p, α, q)
+        kwargs["alpha"], args = args[1], (args[0], args[2])
     for key in ("input", "self", "tensors", "other", "mat2", "vec2", "x1", "x2"):
         if key in kwargs:
             args = (*args, kwargs.pop(key))

@@ -312,7 +312,10 @@ class QuaternionTensor(torch.Tensor):
     def __torch_dispatch__(  # type: ignore[override]
         cls, func: Callable[..., Any], types: Sequence[type], args: Sequence[Any] = (), kwargs: dict | None = None
     ) -> Any:
-        raise NoRuleError(f"{func} reached the kernels with a quaternion tensor; no rule was asked")
+        raise NoRuleError(
+            f"{func} reached the kernels with a quaternion tensor; no rule was asked. Code under torch.vmap or "
+            "torch.jit.script does not ask: call the plain Python function, or loop"
+        )
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         """Shape, layout and components."""

@@ -45,7 +45,7 @@ def _line(frame: FrameType, number: int) -> str:
 
 def place_of_error(error: BaseException, known: dict[int, str]) -> tuple[str, str | None, str]:
     """Where an exception was raised: the torch function, the layer's name, and the innermost line of the user's."""
-    operation, layer, location = type(error).__name__, None, "an unknown line"
+    operation, layer, location = "this call", None, "an unknown line"
     for frame, number in traceback.walk_tb(error.__traceback__):
         module = frame.f_locals.get("self")
         if isinstance(module, nn.Module) and id(module) in known:

@@ -20,10 +20,8 @@ def rule(*names: str) -> Any:
 
 
 @rule("add")
-def add(a: Any, b: Any, *old: Any, alpha: float = 1) -> Any:
+def add(a: Any, b: Any, *, alpha: float = 1) -> Any:
     """p + q; a parameter that is added is a bias, and goes (paper, section 3.3, "Convolution")."""
-    if old:
-        b, alpha = old[0], b  # the old order, (p, α, q)
     for x, other in ((a, b), (b, a)):
         if isinstance(x, Q) and not isinstance(other, Q):
             return _add_real(x, other)

@@ -61,10 +61,11 @@ def addmv(x: Any, matrix: Any, vector: Any, *, beta: float = 1, alpha: float = 1
 
 
 @structural("embedding")
-def embedding(index: Tensor, table: Any = None, *args: Any, **named: Any) -> Q:
-    """Rows of a table of features, by index: a gather."""
-    table = require_quaternion(named.get("weight", table), "the table of an embedding")
-    return getitem(table, index)
+def embedding(*given: Any, **named: Any) -> Q:
+    """Rows of a table of features, by index: a gather. ``F.embedding`` takes the index first, ``torch.embedding`` the table."""
+    tensors = [value for value in (*given, *named.values()) if isinstance(value, Tensor)]
+    table = next(value for value in tensors if isinstance(value, Q))
+    return getitem(table, next(value for value in tensors if value is not table))
 
 
 @structural("index_put")
