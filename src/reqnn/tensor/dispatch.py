@@ -32,6 +32,7 @@ _WHY = {
     "gt": "quaternions are not ordered; compare norms",
 }
 _WHY |= dict.fromkeys(("cos", "tan"), _WHY["sin"]) | dict.fromkeys(("lt", "ge", "le", "eq", "ne"), _WHY["gt"])
+_WHY |= dict.fromkeys(("cross_entropy", "nll_loss"), "a loss takes single numbers: only invariants may go into it")
 _WHY |= dict.fromkeys(("log", "sqrt", "rsqrt", "expm1", "log1p"), "an element-wise function of coordinates is not equivariant")
 
 
