@@ -9,6 +9,7 @@ import torch
 import reqnn
 from networks import silent, turn
 from networks.checks import ROTATIONS, calibrate, error
+from networks.classifiers import Einsum
 from networks.coordinates import TransformedPointNet
 from reqnn import InputError, NoRuleError
 
@@ -137,3 +138,11 @@ def test_a_choice_of_another_kind_is_left_alone():
     torch.manual_seed(0)
     net = reqnn.revise(silent.OtherNames(choose="largest"), POINTS.mT)
     assert sorted(net.report.replaced) == ["around", "ball"]
+
+
+def test_an_einsum_with_a_parameter_mixes_channels():
+    """Vector Neurons' ReLU mixes the axis of channels; it once took that of the points."""
+    torch.manual_seed(0)
+    net = reqnn.revise(Einsum(), POINTS.mT, rules="vector-neurons").double().eval()
+    points = POINTS.mT.double()
+    assert error(net(points), net((points @ ROTATIONS[0].mT)[:, ORDER])) < 1e-9
