@@ -9,11 +9,11 @@ import torch.nn.functional as F
 from torch import nn
 
 from reqnn.auditing import audit
-from reqnn.auditing.clouds import cube_rotations
 from reqnn.errors import InputError
 from reqnn.models import list_models
 from reqnn.models.registry import model_entry
 from reqnn.revision import revise
+from reqnn.revision.clouds import cube_rotations
 from reqnn.zoo import create_model
 from surfaces import points_in_balls, surfaces
 

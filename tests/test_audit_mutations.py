@@ -124,7 +124,7 @@ def test_the_original_point_functions(points, name):
     torch.manual_seed(0)
     model = PointNet2(num_classes=10, width=0.125, **SET_ABSTRACTION)
     original = getattr(grouping, name)
-    report = check(revise(model, points, to_real="head.fc1", replace={name: original}), points)
+    report = check(revise(model, points, to_real="head.fc1", replace={name: original}, check=False), points)
     assert report.first_permutation_failure == "sa1.mlps.0.convs.0", str(report)
     assert report.permutation_error > 1e-2
     assert report.rotation_error <= report.tolerance

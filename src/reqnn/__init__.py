@@ -19,6 +19,7 @@ _HOMES = {
     "NoRuleError": "reqnn.errors",
     "QuaternionTensor": "reqnn.tensor",
     "RevisedModel": "reqnn.revision.module",
+    "SelfCheckError": "reqnn.errors",
     "align": "reqnn.alignment",
     "audit": "reqnn.auditing",
     "create_model": "reqnn.zoo",
@@ -39,6 +40,7 @@ __all__ = [
     "NoRuleError",
     "QuaternionTensor",
     "RevisedModel",
+    "SelfCheckError",
     "align",
     "audit",
     "create_model",
@@ -70,7 +72,7 @@ if TYPE_CHECKING:
     from reqnn import data, models, nn, points, quaternion, rules, train
     from reqnn.alignment import Alignment, align
     from reqnn.auditing import audit
-    from reqnn.errors import InputError, NoRuleError
+    from reqnn.errors import InputError, NoRuleError, SelfCheckError
     from reqnn.models import list_models
     from reqnn.pretrained import list_weights, load
     from reqnn.revision.features import rotate_features

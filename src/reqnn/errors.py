@@ -53,7 +53,8 @@ class NoRuleError(ReqnnError, NotImplementedError):
             f"  ways out: place Quaternion2Real before the layer that makes this tensor (to_real='{self.source or 'name'}'); "
             "drop the submodule "
             "(remove=('name',)); feed it PCA-frame coordinates (coordinates=('name',)); swap the function "
-            "(replace={'name': function}); or register a rule of your own (reqnn.rule)"
+            "(replace={'name': function}); register a rule of your own (reqnn.rule); or run the network as it is in PCA frames "
+            "(rules='frames')"
         )
 
     def located(self, operation: str, layer: str | None, location: str, source: str | None = None) -> NoRuleError:
@@ -68,3 +69,21 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     """For the end of a message: "; did you mean a, b?", or "" if nothing known is similar."""
     close = difflib.get_close_matches(word, list(known), n=3)
     return f"; did you mean {', '.join(close)}?" if close else ""
+
+
+class SelfCheckError(NoRuleError):
+    """A revised network does not keep what `revise` promises.
+
+    Its outputs change with the orientation or the order of the points, or they do not depend on the cloud at all.
+
+    Attributes:
+        reason: what was measured, where it begins, and what to do.
+        layer: the submodule in which it begins, if it is known.
+        location: ``file:line: code`` in the user's own code, if it is known.
+    """
+
+    def __init__(self, reason: str, layer: str | None = None, location: str = "") -> None:
+        super().__init__(reason, "", layer, location)
+
+    def __reduce__(self) -> tuple:
+        return SelfCheckError, (self.reason, self.layer, self.location)

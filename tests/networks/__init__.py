@@ -10,7 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from networks import attention, classifiers, coordinates, dense_outputs, einops_style, graph, reached, set_abstraction
+from networks import attention, classifiers, coordinates, dense_outputs, einops_style, graph, kinds, reached, set_abstraction
 
 BATCH, POINTS = 4, 24
 
@@ -131,6 +131,15 @@ CASES = [
     Case("distance_weights", graph.DistanceWeights, (2,)),
     Case("set_abstraction", set_abstraction.Hierarchy, (1,), sampled=True),
     Case("set_abstraction_normals", lambda: set_abstraction.Hierarchy(normals=True), (1,), (6,), sampled=True),
+    Case(
+        "set_abstraction_colours",
+        lambda: set_abstraction.Hierarchy(normals=True),
+        (1,),
+        (6,),
+        options={"scalars": 3},
+        scalars=3,
+        sampled=True,
+    ),
     Case("held_functions", set_abstraction.HeldFunctions, (2,), sampled=True),
     Case("decorated", reached.Decorated, (2,), sampled=True),
     Case("timed", reached.Timed, (2,), sampled=True),
@@ -148,6 +157,11 @@ CASES = [
     Case("dict_outputs", dense_outputs.Named, (2,), vectors={1: 2}, order={1: 1}),
     Case("autoencoder", dense_outputs.Autoencoder, (2,), vectors={0: 2}, order={0: 1}),
     Case("latent_autoencoder", dense_outputs.LatentAutoencoder, (1,), options={"to_real": False}, vectors={0: 2}),
+    Case("randla", kinds.LocalSpatialEncoding, (2,)),
+    Case("point_transformer", kinds.PointTransformer, (2,)),
+    Case("relation_shape", kinds.RelationShape, (2,)),
+    Case("curve_gate", kinds.CurveGate, (2,)),
+    Case("masked_pooling", kinds.MaskedPooling, (2,)),
     Case("offsets", dense_outputs.Offsets, (1,), vectors={0: 1}, order={0: 2}),
 ]
 """Every network that revises."""

@@ -263,7 +263,7 @@ class Picked(nn.Module):
 
 
 def test_an_index_of_numpy(points):
-    net = reqnn.revise(Picked(), points).eval()
+    net = reqnn.revise(Picked(), points, check=False).eval()  # it depends on the order of the points
     changed = points.clone()
     changed[:, 1] += 1
     torch.testing.assert_close(net(changed), net(points))

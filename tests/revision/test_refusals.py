@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 import reqnn
-from networks import refused, turn
+from networks import kinds, refused, turn
 from networks.checks import ROTATIONS, error
 from networks.coordinates import TransformedPointNet, WeightedConvolution
 from reqnn import NoRuleError
@@ -22,16 +22,11 @@ from reqnn.errors import ReqnnError
 REFUSED = [
     (refused.AddsANumber, "add", "", r"the number 1\.0 is added to quaternion features", "local"),
     (refused.AddsToCoordinates, "sub", "", r"the number -?0\.5 is added", None),
-    (refused.JoinsDistances, "cat", "", r"real tensor of shape \(4, 24, 1\).*scalars=", None),
-    (refused.SoftmaxOfFeatures, "softmax", "", "softmax orders and exponentiates single numbers", "local"),
     (refused.Height, "__getitem__", "", "cuts a vector apart.*single coordinate", None),
     (refused.OneCoordinate, "__getitem__", "", "cuts a vector apart.*single coordinate", None),
     (refused.SineEncoding, "sin", "", "sines and cosines of coordinates depend on the orientation", None),
     (refused.Covariance, "matmul", "", "covariance matrix.* turns with the cloud", None),
     (refused.ClassToken, "cat", "", r"real tensor of shape \(4, 1, 8\)", "local"),
-    (refused.Tanh, "tanh", "", "a gate must come from invariants", "local"),
-    (refused.TanhInside, "tanh", "block.1", "a gate must come from invariants", "block.0"),
-    (refused.GatedFeatures, "sigmoid", "stages.0", "a gate must come from invariants", "stages.0.linear"),
     (refused.Compares, "gt", "", "not ordered; compare norms", "local"),
     (refused.PositionTable, "add", "", r"real tensor of shape \(24, 8\) is added", "local"),
     (refused.SingularValues, "linalg_svd", "", "no rule is registered", None),
@@ -41,6 +36,16 @@ REFUSED = [
     (refused.ToNumpy, "numpy", "", "", "local"),
     (refused.StaleAlias, "view", "", r"in place|inplace=False", "local"),
 ]
+
+
+EXTENSIONS = [
+    (refused.JoinsDistances, "cat", "", r"real tensor of shape \(4, 24, 1\).*scalars=", None),
+    (refused.SoftmaxOfFeatures, "softmax", "", "strict=True refuses", "local"),
+    (refused.Tanh, "tanh", "", "strict=True refuses", "local"),
+    (refused.TanhInside, "tanh", "block.1", "strict=True refuses", "block.0"),
+    (refused.GatedFeatures, "sigmoid", "stages.0", "strict=True refuses", "stages.0.linear"),
+]
+"""Rules beyond the paper: strict=True refuses them."""
 
 
 def marked_line(cls):
@@ -58,12 +63,14 @@ def refusal(model, points, **options):
     return caught.value
 
 
-@pytest.mark.parametrize(("cls", "operation", "layer", "reason", "source"), REFUSED, ids=[row[0].__name__ for row in REFUSED])
+@pytest.mark.parametrize(
+    ("cls", "operation", "layer", "reason", "source"), [*REFUSED, *EXTENSIONS], ids=lambda cls: getattr(cls, "__name__", "")
+)
 def test_refused(cls, operation, layer, reason, source):
     points = torch.randn(4, 24, 6 if cls is refused.CutsVectors else 3)
     model = cls()
     model(points.clone())  # the ordinary network runs
-    given = refusal(model, points)
+    given = refusal(model, points, strict=cls in [row[0] for row in EXTENSIONS])
     assert given.operation.strip("_").removeprefix("i").removeprefix("linalg_") == operation.strip("_").removeprefix("linalg_")
     assert (given.layer or "") == layer
     assert given.location == marked_line(cls)
@@ -78,6 +85,53 @@ def test_refused(cls, operation, layer, reason, source):
         assert way_out in message
     if source:
         assert f"to_real='{source}'" in message
+
+
+@pytest.mark.parametrize("rules", ["paper", "full", "vector-neurons"])
+@pytest.mark.parametrize(("cls", "operation", "source"), [(row[0], row[1], row[4]) for row in EXTENSIONS])
+def test_extensions(cls, operation, source, rules):
+    torch.manual_seed(0)
+    net = reqnn.revise(cls(), torch.randn(4, 24, 3), rules=rules).double().eval()
+    points = torch.randn(4, 24, 3, dtype=torch.float64)
+    assert error(net(points), net(turn(points, 2, ROTATIONS[0]).flip(1))) <= 1e-9
+    assert error(net(points), net(points.flip(0))) > 1e-3
+    assert operation in net.report.extensions
+    if source is not None:
+        assert source in net.report.to_real
+        assert any(f"{source} (into {operation})" in note for note in net.report.notes)
+
+
+@pytest.mark.parametrize("cls", [kinds.WithMapped, kinds.WithScripted])
+def test_code_that_asks_for_no_rule(cls):
+    given = refusal(cls(), torch.randn(4, 24, 3))
+    assert "plain Python function" in given.reason
+    assert "kinds.py" in given.location
+
+
+class Fails(nn.Module):
+    """Torch itself fails where the numbers are quaternions."""
+
+    def __init__(self, how):
+        super().__init__()
+        self.local, self.head, self.how = nn.Linear(3, 8), nn.Linear(8, 5), how
+
+    def forward(self, x):
+        x = self.local(x)
+        if self.how == "type":
+            x = torch.stack([x, x], dim=0, no_such=1) if type(x) is not torch.Tensor else x
+        if self.how == "index":
+            x = x.sum(5) if type(x) is not torch.Tensor else x
+        if self.how == "value":
+            x = x.split([1, 2], -1)[0] if type(x) is not torch.Tensor else x
+        return self.head(x.amax(1))
+
+
+@pytest.mark.parametrize(("how", "operation"), [("index", "sum"), ("value", "split")])
+def test_errors_of_the_engine_are_refusals(how, operation):
+    given = refusal(Fails(how), torch.randn(4, 24, 3))
+    assert (given.operation, given.layer or "") == (operation, "")
+    assert "fails on quaternion features" in given.reason
+    assert "test_refusals.py" in given.location
 
 
 def test_transformer_without_remove():
@@ -123,7 +177,7 @@ def test_ways_out_work(cls, options):
 
 
 def test_the_way_out_that_the_message_names_works_for_a_layer_on_coordinates():
-    given = refusal(refused.SoftmaxOfFeatures(), torch.randn(4, 24, 3))
+    given = refusal(refused.SoftmaxOfFeatures(), torch.randn(4, 24, 3), strict=True)
     assert "to_real='local'" in str(given)
     net = reqnn.revise(refused.SoftmaxOfFeatures(), torch.randn(4, 24, 3), to_real="local")
     assert net(torch.randn(4, 24, 3)).shape == (4, 5)
@@ -140,7 +194,7 @@ def test_replacing_a_function_is_a_way_out():
 
 
 def test_a_refusal_leaves_the_network_as_it_was():
-    model = refused.Tanh()
+    model = refused.Compares()
     state = {name: value.clone() for name, value in model.state_dict().items()}
     refusal(model, torch.randn(4, 24, 3))
     assert all(torch.equal(value, state[name]) for name, value in model.state_dict().items())
@@ -149,7 +203,7 @@ def test_a_refusal_leaves_the_network_as_it_was():
 
 
 def test_refusals_are_errors_of_this_package_and_can_be_pickled():
-    given = refusal(refused.Tanh(), torch.randn(4, 24, 3))
+    given = refusal(refused.Compares(), torch.randn(4, 24, 3))
     assert isinstance(given, ReqnnError)
     twin = pickle.loads(pickle.dumps(given))
     assert (str(twin), twin.layer, twin.location) == (str(given), given.layer, given.location)
@@ -195,7 +249,7 @@ def test_a_rule_for_a_function():
             assert "tanh" in net.report.extensions
         with pytest.raises(NoRuleError, match="strict=True refuses"):
             reqnn.revise(refused.Tanh(), points.float(), strict=True)
-    refusal(refused.Tanh(), points.float())
+    refusal(refused.Tanh(), points.float(), strict=True)
 
 
 def test_a_rule_serves_the_method_and_the_in_place_form():
@@ -245,7 +299,7 @@ class Squashed(refused.Base):
 
 def test_a_rule_for_a_module():
     points = torch.randn(4, 24, 3, dtype=torch.float64)
-    refusal(Squashed(), points.float())
+    refusal(Squashed(), points.float(), strict=True)
     with registration():
 
         @reqnn.module_rule(Squash)
@@ -288,7 +342,7 @@ def test_rules_in_a_set_of_ones_own():
     points = torch.randn(4, 24, 3, dtype=torch.float64)
     net = reqnn.revise(refused.Tanh(), points.float(), rules=mine).double().eval()
     assert error(net(points), net(turn(points, 2, ROTATIONS[0]))) <= 1e-9
-    assert paper.find("tanh") is None
+    assert paper.find("tanh").row == "Gate"
 
 
 class HandShapedGain(torch.nn.Module):

@@ -8,8 +8,9 @@ from typing import Any
 
 from torch import Tensor
 
-from reqnn.auditing.clouds import Clouds, Orders
-from reqnn.auditing.compare import (
+from reqnn.auditing.report import AuditRow
+from reqnn.revision.clouds import Clouds, Orders
+from reqnn.revision.compare import (
     Property,
     Value,
     block_of,
@@ -20,8 +21,7 @@ from reqnn.auditing.compare import (
     ways_to_reorder,
     ways_to_rotate,
 )
-from reqnn.auditing.network import OUTPUT
-from reqnn.auditing.report import AuditRow
+from reqnn.revision.watched import OUTPUT
 
 
 class Layer:

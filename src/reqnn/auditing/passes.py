@@ -10,11 +10,11 @@ import torch
 from torch import nn
 
 from reqnn import quaternion
-from reqnn.auditing.clouds import Clouds, cube_rotations, random_turns, read_clouds
 from reqnn.auditing.layers import Layer, merged_rows
-from reqnn.auditing.network import Audited
 from reqnn.auditing.report import AuditReport
 from reqnn.errors import InputError, NoRuleError
+from reqnn.revision.clouds import Clouds, cube_rotations, random_turns, read_clouds
+from reqnn.revision.watched import WatchedCopy
 from reqnn.version import __version__
 
 _TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
@@ -71,7 +71,7 @@ def audit(
     cube = list(cube_rotations()[:, None].expand(-1, clouds.count, 3, 3))
     orders = [clouds.random_orders(generator) for _ in range(permutations)]
 
-    audited = Audited(net, dtype, seed)
+    audited = WatchedCopy(net, dtype, seed)
     audited.calibrate(clouds.args)
     finished, notes = [], _notes(audited, clouds)
     for mode in sorted(set(modes)):  # eval first: training moves the statistics
@@ -106,7 +106,7 @@ def audit(
 class _Mode:
     """All passes in one mode."""
 
-    def __init__(self, mode: str, audited: Audited, clouds: Clouds, tolerance: float) -> None:
+    def __init__(self, mode: str, audited: WatchedCopy, clouds: Clouds, tolerance: float) -> None:
         self.mode, self.audited, self.clouds, self.tolerance = mode, audited, clouds, tolerance
         self.layers: dict[str, Layer] = {}
         self.stopped: NoRuleError | None = None
@@ -204,7 +204,7 @@ def _check(
     return float(tolerance)
 
 
-def _notes(audited: Audited, clouds: Clouds) -> list[str]:
+def _notes(audited: WatchedCopy, clouds: Clouds) -> list[str]:
     notes = []
     if clouds.made:
         notes.append(f"few clouds were given; {clouds.made} more, stretched and with noise, were made from them")

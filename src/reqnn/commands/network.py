@@ -106,7 +106,7 @@ class NetworkCommand(Command):
 
             rules = rules_for(model, rules)
             given = {key: value for key, value in given.items() if value}
-            given = {**model_entry(self.model).recipe_for(self.rules), **given}
+            given = {**(model_entry(self.model).recipe_for(self.rules) if self.rules != "frames" else {}), **given}
         return revise(
             model,
             points,

@@ -18,7 +18,7 @@ from torch import nn
 
 from reqnn.errors import InputError
 from reqnn.nn.exchange import exchange_class
-from reqnn.rules.point_function import Known, PointFunction
+from reqnn.rules.point_function import Known, PointFunction, may_choose_points
 
 _LIBRARIES = tuple({sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
@@ -33,7 +33,7 @@ class Workspace:
 
     def __init__(self, known: dict[str, Known], replace: dict[str, Callable]) -> None:
         self.known, self.replace = known, replace
-        self.decisions: dict[str, bool | None] = {}
+        self.decisions: dict[str, tuple[bool | None, str]] = {}  # whether ours is called, and which row of Table 1 it is
         self._packages: set[str] = set()
         self._namespaces: dict[str, dict[str, Any]] = {}
         self._clones: dict[int, Any] = {}
@@ -81,7 +81,7 @@ class Workspace:
                 return True
             for value in vars(sys.modules[name]).values():
                 if isinstance(value, types.FunctionType):
-                    if value.__name__ in wanted:
+                    if value.__name__ in wanted or (self._is_own(value.__module__ or "") and may_choose_points(value)):
                         return True
                     queue.append(value.__module__ or "")
                 elif isinstance(value, types.ModuleType):
@@ -191,10 +191,12 @@ class Workspace:
 
     def _point_function(self, key: str, twin: Callable, name: str = "") -> PointFunction | None:
         name = name or twin.__name__
-        if name not in self.replace and name not in self.known:
+        if name not in self.replace and name not in self.known and not may_choose_points(twin):
             return None
-        function = PointFunction(name, self.known.get(name), twin, self.replace.get(name))
-        function.ours = self.decisions.get(key)
+        families = tuple(dict.fromkeys(self.known.values()))
+        function = PointFunction(name, self.known.get(name), twin, self.replace.get(name), families)
+        function.ours, row = self.decisions.get(key, (None, ""))
+        function.known = function.known or next((family for family in families if family.row == row), None)
         self.functions[key] = function
         return function
 
@@ -228,7 +230,7 @@ class Workspace:
         return self
 
     def __reduce__(self) -> tuple:
-        decisions = {key: function.ours for key, function in self.functions.items()}
+        decisions = {key: (f.ours, f.known.row if f.known else "") for key, f in self.functions.items()}
         return _restore_workspace, (self.replace, decisions, self._packages)
 
 

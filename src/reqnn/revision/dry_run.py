@@ -2,30 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from reqnn.errors import NoRuleError
+from reqnn.errors import NoRuleError, ReqnnError
 from reqnn.nn.quaternion_to_real import quaternion_to_real_hook
 from reqnn.revision.learned import has_learned
 from reqnn.revision.module import RevisedModel
-from reqnn.revision.plan import Plan, Restart
-from reqnn.tensor import quaternions
+from reqnn.revision.plan import Plan, RealBefore, Restart
+from reqnn.tensor import QuaternionTensor, quaternions
+from reqnn.tensor.markers import RemovedTransform
 from reqnn.tensor.nested import leaves, map_leaves
+from reqnn.tensor.trace import place_of_error
 
 
 class HeadWanted(Exception):
     """The named places of Quaternion2Real leave the outputs quaternion: the head needs its own."""
 
 
-def dry_run(net: RevisedModel, plan: Plan, args: tuple[Any, ...], vector_like: bool) -> None:
-    """Run the copy on quaternions until nothing changes any more."""
+class VectorsLost(Exception):
+    """An output that should rotate came out real: Quaternion2Real stands on its way."""
+
+
+def dry_run(net: RevisedModel, plan: Plan, args: tuple[Any, ...], rotating: list[bool], keep: set[str]) -> None:
+    """Run the copy on quaternions until nothing changes any more.
+
+    Args:
+        net: the copy.
+        plan: what is found out about it.
+        args: the example.
+        rotating: for each output whether it is coordinates, which rotate.
+        keep: layers that must not become real, since coordinates come from them.
+    """
     watchers = _watch(net, plan)
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
-        _until_settled(net, plan, args, lambda output: _settle_outputs(net, plan, output, vector_like))
+        with _located(plan):
+            _until_settled(net, plan, args, lambda output: _settle_outputs(net, plan, output, rotating, keep))
         used = set(plan.learned.used)
         if plan.unvisited():
             _dry_run_training(net, plan, args)
@@ -69,6 +85,24 @@ def _until_settled(net: RevisedModel, plan: Plan, args: tuple[Any, ...], settle:
                 ) from error
             raise
     raise AssertionError("the dry run does not settle")
+
+
+@contextmanager
+def _located(plan: Plan) -> Iterator[None]:
+    """What fails where the original network ran is an operation without a rule; the error says which, and where."""
+    try:
+        yield
+    except NoRuleError as error:
+        if error.operation or type(error) is not NoRuleError:
+            raise
+        raise error.located(*place_of_error(error, plan.names)) from None
+    except (ReqnnError, RealBefore, HeadWanted, VectorsLost):
+        raise
+    except Exception as error:
+        reason = f"it fails on quaternion features ({type(error).__name__}: {error})"
+        if "TorchScript" in reason:
+            reason = "code under torch.jit.script takes plain tensors only; call the plain Python function"
+        raise NoRuleError(reason).located(*place_of_error(error, plan.names)) from error
 
 
 def _dry_run_training(net: RevisedModel, plan: Plan, args: tuple[Any, ...]) -> None:
@@ -128,26 +162,33 @@ def _real_leaf_watcher(plan: Plan, name: str) -> Callable[..., None]:
     return watch
 
 
-def _settle_outputs(net: RevisedModel, plan: Plan, output: Any, vector_like: bool) -> None:
+def _settle_outputs(net: RevisedModel, plan: Plan, output: Any, rotating: list[bool], keep: set[str]) -> None:
     """Quaternion outputs with no meaning yet: coordinates, where the original returns those, else real numbers."""
-    loose = [q for q in quaternions(output) if q.axis is None or "f" in q.vectors]
-    if not loose:
-        return
-    if vector_like:
-        for q in loose:
-            plan.output_vectors(q)
-        raise NoRuleError(
-            "the outputs should be coordinates, but the layer that makes them "
-            f"({loose[0].source or 'unknown'}) has no 3·V output channels; name the layer where real features begin (to_real=)",
-            "the model's output",
-        )
-    if any(type(leaf) is Tensor and leaf.is_floating_point() for leaf in leaves(output)):
+    found = leaves(output)
+    wanted = rotating if len(rotating) == len(found) else [False] * len(found)
+    for leaf, rotates in zip(found, wanted, strict=True):
+        if rotates and not isinstance(leaf, (QuaternionTensor, RemovedTransform)):
+            raise VectorsLost
+        if rotates and _is_loose(leaf):
+            plan.output_vectors(leaf)
+            raise NoRuleError(
+                f"an output should be coordinates, but the layer that makes it ({leaf.source or 'unknown'}) has no 3·V output "
+                "channels; name the layer where real features begin (to_real=), or which outputs are coordinates (outputs=)",
+                "the model's output",
+            )
+    loose = [leaf for leaf, rotates in zip(found, wanted, strict=True) if not rotates and _is_loose(leaf)]
+    if not loose or any(type(leaf) is Tensor and leaf.is_floating_point() for leaf in found):
         return  # side outputs, such as global features beside logits: their squared norms are returned
-    if not net.auto_real:
+    if not net.auto_real and not any(wanted):
         raise HeadWanted
     for q in loose:
-        if q.source is not None:
+        if q.source is not None and q.source not in keep:
             plan.real_before(q.source)
+
+
+def _is_loose(leaf: Any) -> bool:
+    """Whether an output is quaternions that are no coordinates."""
+    return isinstance(leaf, QuaternionTensor) and (leaf.axis is None or "f" in leaf.vectors)
 
 
 def example_for(args: tuple[Any, ...], model: nn.Module) -> tuple[Any, ...]:

@@ -46,10 +46,11 @@ class Inputs:
         check_points(value, axis, self.channels[position], self.ranks[position])
         if context.points is None:
             context.batch = value.shape[0] if value.dim() > 2 else None
-            context.points = _cloud(value, axis)
-        return from_real(value, axis, context, self._scalars(position))
+            context.points = cloud_of(value, axis)
+        return from_real(value, axis, context, self.scalars_of(position))
 
-    def _scalars(self, position: int) -> int:
+    def scalars_of(self, position: int) -> int:
+        """How many trailing channels of an input are scalars."""
         first = next(i for i, axis in enumerate(self.axes) if axis is not None)
         return self.scalars if position == first else 0
 
@@ -73,7 +74,7 @@ def check_points(x: Tensor, axis: int, channels: int, rank: int) -> None:
     check_finite(x, f"{shown} and holds NaN or infinite values; remove those points first")
 
 
-def _cloud(x: Tensor, axis: int) -> Tensor:
+def cloud_of(x: Tensor, axis: int) -> Tensor:
     """(B, N, 3) coordinates of an input: its first vector at each point."""
     xyz = x.movedim(axis, -1)[..., :3]
     return xyz.reshape(xyz.shape[0], -1, 3) if xyz.dim() > 2 else xyz.unsqueeze(0)

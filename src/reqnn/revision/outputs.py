@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from torch import Tensor
 
+from reqnn.errors import InputError
 from reqnn.tensor import QuaternionTensor
 from reqnn.tensor.markers import RemovedBias, RemovedTransform, ScalarTensor
-from reqnn.tensor.nested import map_leaves
+from reqnn.tensor.nested import leaves, map_leaves
 
 
 def to_outputs(tree: Any) -> Any:
@@ -24,3 +26,37 @@ def _to_output(leaf: Any) -> Any:
     if isinstance(leaf, (RemovedTransform, RemovedBias, ScalarTensor)):
         return leaf.as_subclass(Tensor)
     return leaf
+
+
+def is_numbers(leaf: Any) -> bool:
+    """Whether an output is a tensor of floating-point numbers."""
+    return isinstance(leaf, Tensor) and leaf.is_floating_point()
+
+
+def rotating_outputs(
+    expected: Any, args: tuple[Any, ...], axes: tuple[int | None, ...], to_real: Any, outputs: Sequence[str] | None
+) -> list[bool]:
+    """For each output of the original, in the order of its leaves, whether it is coordinates, which rotate with the cloud.
+
+    `outputs` says so for each tensor; otherwise coordinates have as many axes as the input and 3 on the same one. If
+    Quaternion2Real stands nowhere (`to_real=False`), 3 on any axis is enough, and if there is none, all rotate.
+    """
+    found = leaves(expected)
+    numbers = [i for i, leaf in enumerate(found) if is_numbers(leaf)]
+    if outputs is not None:
+        given = [outputs] if isinstance(outputs, str) else list(outputs)
+        if len(given) != len(numbers) or set(given) - {"real", "vectors"}:
+            raise InputError(f"outputs is {outputs!r}; the model returns {len(numbers)} tensors: 'real' or 'vectors' for each")
+        return [i in numbers and given[numbers.index(i)] == "vectors" for i in range(len(found))]
+    if to_real not in (None, False):
+        return [False] * len(found)
+    position = next(i for i, axis in enumerate(axes) if axis is not None)
+    axis, rank = axes[position], args[position].dim()
+    assert axis is not None
+    if to_real is False:
+        like = [i for i in numbers if found[i].dim() == rank and 3 in found[i].shape[1:]] or numbers
+    else:
+        like = [i for i in numbers if rank > 2 and found[i].dim() == rank and found[i].shape[axis] == 3]
+        if args[position].shape[1:] != (3, 3):
+            like = [i for i in like if found[i].shape[1:] != (3, 3)]  # the matrices of a spatial transformer
+    return [i in like for i in range(len(found))]

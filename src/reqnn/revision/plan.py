@@ -19,6 +19,7 @@ from reqnn.errors import NoRuleError
 from reqnn.nn.activation import turn_into_relu
 from reqnn.nn.batch_norm import turn_into_batch_norm
 from reqnn.nn.predicted_vectors import tag_vectors_hook
+from reqnn.nn.quaternion_to_real import becomes_real_before
 from reqnn.revision.learned import LearnedParameters
 from reqnn.rules.point_function import PointFunction
 from reqnn.tensor import QuaternionTensor, quaternions
@@ -29,7 +30,16 @@ from reqnn.tensor.running import follow, name_of_running
 
 
 class RealBefore(Exception):
-    """The real part begins before this layer: the copy has to be revised anew."""
+    """The real part begins before this layer: the copy has to be revised anew.
+
+    Args:
+        layer: its name.
+        gate: the operation that its output goes into, if it is not the end of the network.
+    """
+
+    def __init__(self, layer: str, gate: str = "") -> None:
+        super().__init__(layer)
+        self.layer, self.gate = layer, gate
 
 
 class Restart(Exception):
@@ -106,12 +116,15 @@ class Plan:
         if rule.row not in ("structure", "algebra", "Dropout"):
             for out in outputs:
                 out.source = layer if rule.row == "Convolution" else None
+        if rule.row == "Convolution":
+            for out in outputs:
+                out.fed_by = layer
         if rule.row not in ("structure", "algebra"):
             self._note(Met(layer, rule.name, rule.row, "quaternion" if outputs else "real", rule.extension))
 
-    def met(self, row: str, operation: str = "", kind: str = "real") -> None:
+    def met(self, row: str, operation: str = "", kind: str = "real", extension: bool = False) -> None:
         """Note a row of Table 1 that no torch function stands for."""
-        self._note(Met(self.layer(), operation or row, row, kind))
+        self._note(Met(self.layer(), operation or row, row, kind, extension))
 
     def met_function(self, function: PointFunction) -> None:
         """Note a well-known function on points."""
@@ -261,9 +274,10 @@ class Plan:
             self.dropped.append(self._full_name(found[0], found[1]))
             turn_into_relu(found[0])
 
-    def real_before(self, name: str) -> None:
-        """Ask for a new start with Quaternion2Real before this layer."""
-        raise RealBefore(name)
+    def real_before(self, name: str, gate: str = "") -> None:
+        """Ask for a new start with Quaternion2Real before this layer, unless it stands there already."""
+        if not becomes_real_before(self.model.get_submodule(name)):
+            raise RealBefore(name, gate)
 
     def output_vectors(self, x: QuaternionTensor) -> None:
         """The layer that made x predicts coordinates (an offset, a reconstruction): its output channels are vectors."""

@@ -11,16 +11,19 @@ import torch
 from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
-from reqnn.errors import InputError
+from reqnn.errors import InputError, NoRuleError
 from reqnn.nn.coordinates import average_frames_hook, principal_frame_hook
 from reqnn.nn.quaternion_to_real import quaternion_to_real_hook
-from reqnn.nn.removed import Removed
 from reqnn.revision.cloning import Workspace
-from reqnn.revision.dry_run import HeadWanted, dry_run, example_for, set_submodule
-from reqnn.revision.inputs import read_inputs
+from reqnn.revision.dry_run import HeadWanted, VectorsLost, dry_run, example_for, set_submodule
+from reqnn.revision.frames import BlackBox, FramedModel, framed
+from reqnn.revision.inputs import Inputs, read_inputs
 from reqnn.revision.module import RevisedModel
-from reqnn.revision.plan import Plan, RealBefore
+from reqnn.revision.outputs import is_numbers, rotating_outputs
+from reqnn.revision.plan import Met, Plan, RealBefore
+from reqnn.revision.removal import Call
 from reqnn.revision.report import RevisionReport
+from reqnn.revision.self_check import self_check
 from reqnn.rules import RuleSet, get_rules
 from reqnn.rules.paper.point_functions import KNOWN_FUNCTIONS
 from reqnn.tensor.nested import leaves
@@ -38,6 +41,8 @@ def revise(
     vector_axis: int | Sequence[int | None] | None = None,
     rules: str | RuleSet = "paper",
     strict: bool = False,
+    check: bool = True,
+    outputs: Sequence[str] | None = None,
 ) -> RevisedModel:
     """Revise a network so that its features turn with the input and its outputs do not (paper, sections 3.2-3.6).
 
@@ -50,9 +55,8 @@ def revise(
         points: an example input as the model takes it (a tuple, where it takes several); an axis of size 3·V holds V
             vectors (xyz, normals, …).
         to_real: the submodule (or several) before which Quaternion2Real stands; None: the first Linear on (B, C) features, or
-            the last layer where there is none; but nowhere, where all outputs look like coordinates (as many axes as the
-            input, 3 on the same one): then they are vectors that turn. Name a layer where they are three classes. False:
-            nowhere, all outputs are vectors.
+            the last layer where there is none. Outputs that look like coordinates (as many axes as the input, 3 on the same
+            one) are vectors that turn; see `outputs`. False: nowhere, every output with an axis of 3 is vectors.
         coordinates: submodules that take raw coordinates; they get PCA-frame coordinates.
         remove: submodules to drop, such as spatial transformers; what they return acts as the identity.
         replace: function name → permutation-invariant function, for functions in the model's own Python modules. Well-known
@@ -61,14 +65,17 @@ def revise(
         init: "fresh" initialises the layers anew, "copy" keeps the original's weights wherever shapes allow.
         vector_axis: which axis holds the vectors, where the shape leaves it open; for several inputs one each, None for real
             ones.
-        rules: a rule set or its name.
+        rules: a rule set or its name; "frames" runs any network, also a function, as it is in the PCA frames of each cloud.
         strict: refuse rules that go beyond the paper.
+        outputs: "vectors" or "real" for each tensor that the model returns, if their shapes do not tell (three classes).
+        check: try the result once, on bumpy clouds like the example, rotated and in another order; False leaves it out.
 
     Returns:
         A `RevisedModel` with the same call and outputs; its `report` says what was done.
 
     Raises:
         NoRuleError: an operation has no rule; the message names it, the layer, the line, and the ways out.
+        SelfCheckError: the outputs depend on the orientation or the order of the points all the same (`check`), or on nothing.
         InputError: an argument does not fit.
     """
     if init not in ("fresh", "copy"):
@@ -76,6 +83,10 @@ def revise(
     for name, function in (replace or {}).items():
         if not callable(function):
             raise InputError(f"replace: what stands for '{name}' is a {type(function).__name__}, which is not callable")
+    rule_set = get_rules(rules)
+    if rule_set.name == "frames":
+        given = {"coordinates": coordinates, "remove": remove, "replace": replace, "strict": strict, "to_real": to_real}
+        return _in_frames(model, *read_inputs(points, vector_axis, scalars), rule_set, init, outputs, given)
     model = _unwrap(model)
     inputs, args = read_inputs(points, vector_axis, scalars)
     names = dict(model.named_modules())
@@ -83,25 +94,40 @@ def revise(
     for option, wanted in (("to_real", to_real_names), ("coordinates", coordinates), ("remove", remove)):
         _check_names(option, wanted, names)
 
-    shapes, expected = _run_original(model, args, [*remove])
-    rule_set = get_rules(rules)
-    vector_like = to_real is False or (to_real is None and _all_vectors(expected, args, inputs.axes))
-    auto_real = to_real is None and not vector_like
+    calls, expected = _run_original(model, args, [*remove])
+    rotating = rotating_outputs(expected, args, inputs.axes, to_real, outputs)
+    auto_real = to_real is None and not all(r for r, leaf in zip(rotating, leaves(expected), strict=True) if is_numbers(leaf))
     found: list[str] = []
+    gates: dict[str, str] = {}  # layers whose outputs go into a gate → which one
+    keep: set[str] = set()
     while True:
         twin = copy.deepcopy(model).eval()
         workspace = Workspace(KNOWN_FUNCTIONS, dict(replace or {}))
         workspace.adopt(twin)
         for name in remove:
-            set_submodule(twin, name, _stand_in(name, *shapes[name]))
-        _place_hooks(twin, [*to_real_names, *found], coordinates, rule_set)
+            set_submodule(twin, name, calls[name].identity(name))
+        _place_hooks(twin, [*to_real_names, *found, *gates], coordinates, rule_set)
         net = RevisedModel(twin, inputs, rule_set, strict, auto_real)
         plan = Plan(twin)
         try:
-            dry_run(net, plan, args, vector_like)
+            dry_run(net, plan, args, rotating, keep)
             break
         except RealBefore as finding:
-            found.append(str(finding))
+            if finding.gate:
+                gates[finding.layer] = finding.gate
+            else:
+                found.append(finding.layer)
+        except VectorsLost:
+            if found:
+                keep.add(found.pop())
+            elif auto_real:
+                auto_real = False
+            else:
+                rotating = [False] * len(rotating)  # as the names in to_real= want it
+        except NoRuleError:
+            if outputs is not None or to_real is not None or auto_real or not any(rotating) or all(rotating):
+                raise
+            auto_real, rotating = True, [False] * len(rotating)  # what looked like coordinates were real numbers
         except HeadWanted:
             auto_real = True
 
@@ -110,9 +136,33 @@ def revise(
     copied = _initialise(twin, model, init)
     plan.learned.initialise()
     net.report = _report(model, net, plan, workspace)
-    net.report.to_real = list(dict.fromkeys([*to_real_names, *plan.heads, *found]))
-    net.report.copied, net.report.notes = copied, _notes(plan, found)
+    net.report.to_real = list(dict.fromkeys([*to_real_names, *plan.heads, *found, *gates]))
+    net.report.rows += [Met(name, gate, "Gate", "real", extension=True) for name, gate in gates.items()]
+    net.report.copied, net.report.notes = copied, _notes(plan, found, gates)
+    if check:
+        net.report.notes += self_check(net, model, example_for(args, twin))
     return net
+
+
+def _in_frames(
+    model: Any, inputs: Inputs, args: tuple[Any, ...], rules: RuleSet, init: str, outputs: Any, given: dict[str, Any]
+) -> FramedModel:
+    """A copy of any network, or a function, in PCA frames."""
+    for name, value in given.items():
+        if value is not None and value is not False and value != ():
+            raise InputError(
+                f"{name}={value!r} has no meaning with rules='frames', which runs the network as it is; leave it out"
+            )
+    if not callable(model) or isinstance(model, type):
+        raise InputError(f"model is a {type(model).__name__}; revise takes an nn.Module, with rules='frames' also a function")
+    if not isinstance(model, nn.Module):
+        model = BlackBox(model)
+    twin = copy.deepcopy(_inner(model)) if not isinstance(model, BlackBox) else model
+    expected = _run_original(twin, args, [])[1]
+    if init == "fresh":
+        _initialise(twin, model, init)
+    rotating = rotating_outputs(expected, args, inputs.axes, given["to_real"], outputs)
+    return framed(twin, inputs, rules, rotating, expected, args, kept=init == "copy")
 
 
 def _restore_modes(net: RevisedModel, model: nn.Module) -> None:
@@ -178,16 +228,16 @@ def _check_names(option: str, wanted: Sequence[str], names: dict[str, nn.Module]
             raise InputError(f"{option}: the model has no submodule '{name}'; did you mean {', '.join(close)}?")
 
 
-def _run_original(model: nn.Module, args: tuple[Any, ...], watch: list[str]) -> tuple[dict[str, tuple[Any, Any]], Any]:
-    """One pass of the original: the inputs and outputs of some submodules, and what it returns."""
-    twin = copy.deepcopy(model).eval()
-    seen: dict[str, tuple[Any, Any]] = {}
+def _run_original(model: nn.Module, args: tuple[Any, ...], watch: list[str]) -> tuple[dict[str, Call], Any]:
+    """One pass of the original: what some submodules took and returned, and what the whole returns."""
+    twin = (model if isinstance(model, BlackBox) else copy.deepcopy(model)).eval()
+    seen: dict[str, Call] = {}
     for name in watch:
 
-        def hook(_: nn.Module, inputs: Any, output: Any, name: str = name) -> None:
-            seen[name] = (inputs[0] if inputs else None, output)
+        def hook(module: nn.Module, inputs: Any, kwargs: Any, output: Any, name: str = name) -> None:
+            seen[name] = Call(module, inputs, kwargs, output)
 
-        twin.get_submodule(name).register_forward_hook(hook)
+        twin.get_submodule(name).register_forward_hook(hook, with_kwargs=True)
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         try:
             output = twin(*example_for(args, twin))
@@ -201,21 +251,6 @@ def _run_original(model: nn.Module, args: tuple[Any, ...], watch: list[str]) -> 
     return seen, output
 
 
-def _stand_in(name: str, given: Any, output: Any) -> Removed:
-    """What replaces a removed submodule, from what it took and returned."""
-    if isinstance(output, (tuple, list)):
-        output = output[0]
-    if isinstance(output, Tensor) and isinstance(given, Tensor):
-        if output.dim() in (2, 3) and output.shape[-1] == output.shape[-2] and output.shape != given.shape:
-            return Removed(output.shape[-1], batched=output.dim() == 3)
-        if output.shape == given.shape:
-            return Removed()
-    shape = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
-    raise InputError(
-        f"remove: '{name}' returns {shape}, which is neither a (B, k, k) transform nor of its input's shape: no identity fits"
-    )
-
-
 def _place_hooks(model: nn.Module, to_real: Sequence[str], coordinates: Sequence[str], rules: RuleSet) -> None:
     for name in to_real:
         model.get_submodule(name).register_forward_pre_hook(quaternion_to_real_hook, with_kwargs=True)
@@ -223,15 +258,6 @@ def _place_hooks(model: nn.Module, to_real: Sequence[str], coordinates: Sequence
         model.get_submodule(name).register_forward_pre_hook(principal_frame_hook, with_kwargs=True)
         if rules.option("frame") == "average":
             model.get_submodule(name).register_forward_hook(average_frames_hook)
-
-
-def _all_vectors(expected: Any, args: tuple[Any, ...], axes: tuple[int | None, ...]) -> bool:
-    """Whether every output of the original looks like coordinates: three axes, 3 on the same one as the input."""
-    position = next(i for i, axis in enumerate(axes) if axis is not None)
-    axis, rank = axes[position], args[position].dim()
-    outputs = [t for t in leaves(expected) if isinstance(t, Tensor) and t.is_floating_point()]
-    assert axis is not None
-    return bool(outputs) and rank > 2 and all(t.dim() == rank and t.shape[axis] == 3 for t in outputs)
 
 
 def _initialise(twin: nn.Module, model: nn.Module, init: str) -> list[str]:
@@ -250,8 +276,11 @@ def _count(model: nn.Module) -> int:
     return sum(p.numel() for p in model.parameters())
 
 
-def _notes(plan: Plan, found: list[str]) -> list[str]:
+def _notes(plan: Plan, found: list[str], gates: dict[str, str]) -> list[str]:
     notes = []
+    if gates:
+        places = ", ".join(f"{name} (into {gate})" for name, gate in gates.items())
+        notes.append(f"layers that feed a gate became real, an extension of the paper: Quaternion2Real before {places}")
     if found:
         notes.append(
             f"no Linear on (B, C) features stands at the end, so the last layer ({', '.join(found)}) became the real part; "

@@ -12,7 +12,10 @@ from reqnn.rules.vector_neurons import vector_neurons
 
 __all__ = ["TABLE1", "Rule", "RuleSet", "get_rules", "module_rule", "rule"]
 
-BUILT_IN |= {"paper": paper, "vector-neurons": vector_neurons, "full": full}
+frames = RuleSet("frames")
+"""No rules: the network runs as it is, on clouds in their PCA frames (`reqnn.revision.frames`)."""
+
+BUILT_IN |= {"paper": paper, "vector-neurons": vector_neurons, "full": full, "frames": frames}
 
 
 def get_rules(rules: str | RuleSet) -> RuleSet:

@@ -8,18 +8,23 @@ permutation-invariant one and, where arguments and result fit, ours is called fr
 
 from __future__ import annotations
 
+import contextlib
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from reqnn.errors import NoRuleError
 from reqnn.tensor import QuaternionTensor, quaternions
+from reqnn.tensor.nested import map_leaves
+from reqnn.tensor.trace import user_frame
 
 Adapter = Callable[[dict[str, Any]], Tensor | None]
 Fits = Callable[[Tensor, Any], bool]
+Shows = Callable[[dict[str, Any], Tensor, Tensor], bool]
 
 
 @dataclass(frozen=True)
@@ -31,12 +36,15 @@ class Known:
         names: what people call it.
         adapt: bound arguments → what ours returns for them, None where they do not fit; None: nothing to replace.
         fits: whether the original's result is of the same kind as ours.
+        shows: (bound arguments as numbers, ours, an index tensor of its shape) → whether a function under another name does
+            the same; None: it is known by its name only.
     """
 
     row: str
     names: tuple[str, ...]
     adapt: Adapter | None = None
     fits: Fits | None = None
+    shows: Shows | None = None
 
 
 def tensors_and_numbers(arguments: dict[str, Any]) -> tuple[list[tuple[str, Tensor]], list[tuple[str, float]]]:
@@ -61,10 +69,18 @@ class PointFunction:
         known: the family, None where the user asked for the replacement.
         original: the function as the network has it.
         replacement: the user's own replacement.
+        families: what it may turn out to be in the dry run, if its name is not well known.
     """
 
-    def __init__(self, name: str, known: Known | None, original: Callable, replacement: Callable | None = None) -> None:
-        self.known, self.original, self.replacement = known, original, replacement
+    def __init__(
+        self,
+        name: str,
+        known: Known | None,
+        original: Callable,
+        replacement: Callable | None = None,
+        families: Sequence[Known] = (),
+    ) -> None:
+        self.known, self.original, self.replacement, self.families = known, original, replacement, families
         self.ours: bool | None = None
         self.__name__ = name
 
@@ -72,6 +88,8 @@ class PointFunction:
         """Ours, the user's, or the original, as the dry run decided."""
         operands = list(quaternions(*args, **kwargs))
         plan = operands[0].context.plan if operands else None
+        if plan is not None and self.known is None and self.replacement is None:
+            return self._recognised(args, kwargs)
         if plan is not None:
             plan.met_function(self)
         if self.replacement is not None:
@@ -84,6 +102,31 @@ class PointFunction:
         if not self.ours or result is None:
             return self.original(*args, **kwargs)
         return result
+
+    def _recognised(self, args: tuple, kwargs: dict) -> Any:
+        """Ours, if what the original gives shows that it is one of the families; else the original's result."""
+        failure, theirs = None, None
+        try:
+            theirs = self.original(*args, **kwargs)
+        except NoRuleError as error:
+            failure = error
+        index = theirs
+        if failure is not None:
+            with contextlib.suppress(Exception):
+                index = self.original(*map_leaves(as_numbers, args), **map_leaves(as_numbers, kwargs))
+        if isinstance(index, Tensor) and not isinstance(index, QuaternionTensor) and not index.is_floating_point():
+            bound = self._bind(args, kwargs)
+            for family in self.families:
+                ours = family.adapt(bound) if family.adapt is not None else None
+                if ours is not None and ours.shape == index.shape and family.shows is not None:
+                    if not family.shows({name: as_numbers(value) for name, value in bound.items()}, ours, index):
+                        continue
+                    self.known, self.ours = family, True
+                    next(quaternions(args, kwargs)).context.plan.met_function(self)  # type: ignore[union-attr]
+                    return ours
+        if failure is not None:
+            raise failure
+        return theirs
 
     def _bind(self, args: tuple, kwargs: dict) -> dict[str, Any]:
         """Arguments by name; by place, where the function does not tell its names (a compiled one)."""
@@ -101,9 +144,43 @@ class PointFunction:
         assert self.known.fits is not None
         try:
             theirs = self.original(*args, **kwargs)
-        except Exception:
-            return True  # it cannot run on quaternions at all; ours fits the arguments
+        except Exception:  # it has no quaternion form; on the same points as plain numbers it ran in the original network
+            theirs = self._on_numbers(args, kwargs)
         return self.known.fits(ours, theirs)
+
+    def _on_numbers(self, args: tuple, kwargs: dict) -> Any:
+        """The original's result for quaternions as plain real coordinates, which have the same distances."""
+        try:
+            return self.original(*map_leaves(as_numbers, args), **map_leaves(as_numbers, kwargs))
+        except Exception as error:
+            raise NoRuleError(
+                f"the function {self.__name__} would be replaced by ours, but cannot be compared with it: it fails on the "
+                f"example ({type(error).__name__}: {error}). Say what replaces it: replace={{'{self.__name__}': function}}",
+                self.__name__,
+                None,
+                user_frame(),
+            ) from error
+
+
+def as_numbers(value: Any) -> Any:
+    """Quaternions as the real tensor of coordinates that they are, features as points of R^3C; anything else as it is."""
+    if not isinstance(value, QuaternionTensor):
+        return value
+    if value.axis is not None and set(value.vectors) <= {"v", "l", "s"}:
+        return value.as_real()
+    channels = value.channel_axis if value.channel_axis is not None else 1
+    return torch.cat(value.components.unbind(), channels)
+
+
+def may_choose_points(function: Callable) -> bool:
+    """Whether a function's code could choose points: it takes something and a number, and orders or compares."""
+    code = getattr(function, "__code__", None)
+    if code is None or code.co_argcount < 2:
+        return False
+    names = set(code.co_names)
+    for constant in code.co_consts:
+        names |= set(getattr(constant, "co_names", ()))
+    return bool(names & {"argmax", "max", "topk", "sort", "argsort"})
 
 
 def same_kind(ours: Tensor, theirs: Any) -> bool:

@@ -29,15 +29,11 @@ _OPERATORS = {
 _WHY = {
     "exp": "the exponential of coordinates depends on the orientation",
     "sin": "sines and cosines of coordinates depend on the orientation",
-    "softmax": "softmax orders and exponentiates single numbers; on quaternions only invariants (inner products, norms) "
-    "may go into it",
-    "sigmoid": "a gate must come from invariants (inner products, norms), not from quaternions themselves",
     "gt": "quaternions are not ordered; compare norms",
 }
 _WHY |= dict.fromkeys(("cos", "tan"), _WHY["sin"]) | dict.fromkeys(("lt", "ge", "le", "eq", "ne"), _WHY["gt"])
+_WHY |= dict.fromkeys(("cross_entropy", "nll_loss"), "a loss takes single numbers: only invariants may go into it")
 _WHY |= dict.fromkeys(("log", "sqrt", "rsqrt", "expm1", "log1p"), "an element-wise function of coordinates is not equivariant")
-_WHY |= dict.fromkeys(("log_softmax", "cross_entropy", "nll_loss", "softmin", "gumbel_softmax"), _WHY["softmax"])
-_WHY |= dict.fromkeys(("tanh", "hardsigmoid", "hardtanh"), _WHY["sigmoid"])
 
 
 _VIEWS = (
@@ -77,12 +73,15 @@ def call(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) 
         elif rule.name in _VIEWS and isinstance(result, QuaternionTensor) and not _picks(rule, args):
             result.view_of = functools.partial(rule.apply, *args, **kwargs)
     except NoRuleError as error:
-        raise error.located(name, enclosing_module(context.names), user_frame(), operands[0].source) from None
+        source = operands[0].source or operands[0].fed_by
+        raise error.located(name, enclosing_module(context.names), user_frame(), source) from None
     _finish(result, operands)
     if context.plan is not None:
         context.plan.record(rule, result)
     if in_place:
         target = args[0]
+        if type(target) is torch.Tensor and type(result) is torch.Tensor:
+            return target.copy_(result)  # distances, say: dist.addmm_(1, -2, x, y.T)
         if not isinstance(target, QuaternionTensor) or not isinstance(result, QuaternionTensor):
             refusal = NoRuleError("a real tensor cannot take quaternion values in place (nor the other way round)")
             raise refusal.located(name, enclosing_module(context.names), user_frame())
@@ -116,6 +115,8 @@ def _positional(name: str, args: Sequence[Any], kwargs: dict[str, Any]) -> Seque
             kwargs[torch_name] = kwargs.pop(numpy)
     if name == "where":
         return args
+    if name.rstrip("_") in ("add", "sub", "subtract") and len(args) == 3:  # the old order, (p, α, q)
+        kwargs["alpha"], args = args[1], (args[0], args[2])
     for key in ("input", "self", "tensors", "other", "mat2", "vec2", "x1", "x2"):
         if key in kwargs:
             args = (*args, kwargs.pop(key))
@@ -141,6 +142,8 @@ def _finish(result: Any, operands: list[QuaternionTensor]) -> None:
             continue
         if out.source is None:
             out.source = operands[0].source
+        if out.fed_by is None:
+            out.fed_by = next((operand.fed_by for operand in operands if operand.fed_by is not None), None)
         if out.channel_axis is None and out.context.plan is not None:
             out.channel_axis = _channels_after(operands[0], out)
         elif out.channel_axis is None and out.stored_shape == operands[0].stored_shape:

@@ -71,7 +71,7 @@ class DryRun(Protocol):
     def record(self, rule: Rule, result: Any) -> None:
         """Note an operation on quaternions."""
 
-    def met(self, row: str, operation: str = "", kind: str = "real") -> None:
+    def met(self, row: str, operation: str = "", kind: str = "real", extension: bool = False) -> None:
         """Note a row of Table 1 that no torch function stands for."""
 
     def met_function(self, function: Any) -> None:
@@ -101,7 +101,7 @@ class DryRun(Protocol):
     def to_relu(self, weight: Tensor) -> None:
         """Swap the PReLU module that is being called."""
 
-    def real_before(self, name: str) -> None:
+    def real_before(self, name: str, gate: str = "") -> None:
         """Ask for a new start with Quaternion2Real before this layer."""
 
     def output_vectors(self, x: Any) -> None:

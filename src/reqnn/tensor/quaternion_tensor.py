@@ -58,6 +58,7 @@ class QuaternionTensor(torch.Tensor):
 
     Attributes:
         source: in a dry run, the layer with weights that made it.
+        fed_by: in a dry run, the last layer with weights before it, whatever came between.
         channel_axis: the axis that the last linear map mixed, where it is still known.
         deferred: what is still to be done to get its components, where a layer has left that to the next one.
         unscaled: the components before a batch-norm gave each element another length, where it was the last operation.
@@ -79,6 +80,7 @@ class QuaternionTensor(torch.Tensor):
     vectors: str
     context: Context
     source: str | None
+    fed_by: str | None
     channel_axis: int | None
     _aliases: weakref.WeakValueDictionary[int, QuaternionTensor]
     _stale: str | None
@@ -106,6 +108,7 @@ class QuaternionTensor(torch.Tensor):
         self.waiting = weakref.WeakValueDictionary()
         self.context = default_context() if context is None else context
         self.source, self.channel_axis, self._stale, self.view_of = None, None, None, None
+        self.fed_by = None
         self.grad_mode = GradMode()
         self._aliases = weakref.WeakValueDictionary({id(self): self})
         return self
@@ -309,7 +312,10 @@ class QuaternionTensor(torch.Tensor):
     def __torch_dispatch__(  # type: ignore[override]
         cls, func: Callable[..., Any], types: Sequence[type], args: Sequence[Any] = (), kwargs: dict | None = None
     ) -> Any:
-        raise NoRuleError(f"{func} reached the kernels with a quaternion tensor; no rule was asked")
+        raise NoRuleError(
+            f"{func} reached the kernels with a quaternion tensor; no rule was asked. Code under torch.vmap or "
+            "torch.jit.script does not ask: call the plain Python function, or loop"
+        )
 
     def __repr__(self, *, tensor_contents: Any = None) -> str:  # type: ignore[override]
         """Shape, layout and components."""

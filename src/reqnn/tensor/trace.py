@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import linecache
 import sys
+import traceback
 from collections.abc import Iterator
 from pathlib import Path
 from types import FrameType
@@ -12,6 +13,7 @@ import torch
 from torch import nn
 
 _OURS = str(Path(__file__).parents[1])
+_DISPATCH = str(Path(__file__).with_name("dispatch.py"))
 _TORCH = str(Path(torch.__file__).parent)
 
 
@@ -32,12 +34,27 @@ def _is_users(filename: str) -> bool:
 
 def user_frame() -> str:
     """``file:line: code`` of the innermost line that is neither ours nor torch's."""
-    for frame in frames():
-        filename = frame.f_code.co_filename
-        if _is_users(filename):
-            code = linecache.getline(filename, frame.f_lineno).strip()
-            return f"{filename}:{frame.f_lineno}" + (f": {code}" if code else "")
-    return "an unknown line"
+    return next((_line(f, f.f_lineno) for f in frames() if _is_users(f.f_code.co_filename)), "an unknown line")
+
+
+def _line(frame: FrameType, number: int) -> str:
+    filename = frame.f_code.co_filename
+    code = linecache.getline(filename, number).strip()
+    return f"{filename}:{number}" + (f": {code}" if code else "")
+
+
+def place_of_error(error: BaseException, known: dict[int, str]) -> tuple[str, str | None, str]:
+    """Where an exception was raised: the torch function, the layer's name, and the innermost line of the user's."""
+    operation, layer, location = "this call", None, "an unknown line"
+    for frame, number in traceback.walk_tb(error.__traceback__):
+        module = frame.f_locals.get("self")
+        if isinstance(module, nn.Module) and id(module) in known:
+            layer = known[id(module)]
+        if _is_users(frame.f_code.co_filename):
+            location = _line(frame, number)
+        if frame.f_code.co_filename.startswith(_DISPATCH) and frame.f_code.co_name == "call":
+            operation = str(frame.f_locals.get("name", operation))
+    return operation, layer, location
 
 
 def enclosing_module(known: dict[int, str]) -> str | None:

@@ -39,6 +39,8 @@ def start_from(network: nn.Module, config: TrainConfig, classes: tuple[str, ...]
         raise InputError(f"{file} is a checkpoint to go on from; begin with the weights beside it: {file.parent}")
     trained = config_from_dict(about["config"], str(file))
     record = {"weights": checksum(tensors), "config": trained.without_folders()}
+    if config.equivariant and config.rules == "frames" and not trained.equivariant:
+        tensors = {f"model.{name}": tensor for name, tensor in tensors.items()}  # the ordinary network, now in frames
     before, now = len(about["classes"]), len(classes)
     if before != now:
         for name, own in model_tensors(network).items():

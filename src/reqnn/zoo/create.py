@@ -27,18 +27,19 @@ def create_model(
     `options` go to the model (width, k, npoint, dropout, …). `points` (B, N, 3), `init` and `rules` go to `reqnn.revise`;
     without `points` the example is a small random cloud. `num_classes` is ignored by models that do not classify.
     """
-    model = build_model(name, equivariant, num_classes, **options)
+    frames = get_rules(rules).name == "frames"  # runs the ordinary network
+    model = build_model(name, equivariant and not frames, num_classes, **options)
     if not equivariant:
         return model
     rule_set = rules_for(model, rules)
-    recipe = model_entry(name).recipe_for(rule_set.name)
+    recipe = {} if frames else model_entry(name).recipe_for(rule_set.name)
     example = example_points(model) if points is None else points
-    return revise(model, example, init=init, rules=rule_set, vector_axis=-1, **recipe)
+    return revise(model, example, init=init, rules=rule_set, vector_axis=-1, check=False, **recipe)
 
 
 def rules_for(model: nn.Module, rules: str | RuleSet) -> RuleSet:
     """The rule set by which a network of the zoo is revised: an autoencoder brings rules for its latent and its decoder."""
     rule_set = get_rules(rules)
-    if not any(isinstance(module, tuple(MODULE_RULES)) for module in model.modules()):
+    if rule_set.name == "frames" or not any(isinstance(module, tuple(MODULE_RULES)) for module in model.modules()):
         return rule_set
     return RuleSet(rule_set.name, parent=rule_set, modules=dict(MODULE_RULES))

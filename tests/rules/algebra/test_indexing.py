@@ -218,7 +218,7 @@ OTHER_KINDS = {
     "where with numbers": lambda x: torch.where(MASK.view(4, 1, 1), x, 1.0),
     "where with a real tensor": lambda x: torch.where(MASK.view(4, 1, 1), x, torch.ones(SHAPE)),
     "where on quaternions": lambda x: torch.where(x, x, x),
-    "masked_fill with -inf": lambda x: x.masked_fill(MASK.view(4, 1, 1), float("-inf")),
+    "masked_fill with a number": lambda x: x.masked_fill(MASK.view(4, 1, 1), 2.0),
     "assignment of numbers": lambda x: x.__setitem__(0, 1.0),
     "assignment of real numbers": lambda x: x.__setitem__(0, torch.ones(4, 3, 5).double()),
     "assignment into a real tensor": lambda x: torch.zeros(SHAPE).double().__setitem__(0, x[0]),

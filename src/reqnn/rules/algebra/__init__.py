@@ -1,6 +1,6 @@
 """What a tensor of quaternions can do whatever the layers are: shapes, indices, sums, products, norms."""
 
-from reqnn.rules.algebra import arithmetic, conversion, indexing, joining, products, reduction, shape  # isort: split
+from reqnn.rules.algebra import arithmetic, conversion, gates, indexing, joining, products, reduction, shape, spellings  # isort: split
 
 from reqnn.rules.algebra import gathered_structure, gathered_sums, gathering
 from reqnn.rules.algebra.base import algebra
@@ -9,6 +9,7 @@ __all__ = [
     "algebra",
     "arithmetic",
     "conversion",
+    "gates",
     "gathered_structure",
     "gathered_sums",
     "gathering",
@@ -17,4 +18,5 @@ __all__ = [
     "products",
     "reduction",
     "shape",
+    "spellings",
 ]

@@ -10,6 +10,7 @@ from torch import Tensor
 from reqnn.errors import NoRuleError
 from reqnn.rules.algebra.base import algebra, align, broadcast_axis, per_entry, same_parts, structural
 from reqnn.tensor import QuaternionTensor as Q
+from reqnn.tensor import layout as lay
 from reqnn.tensor.markers import RemovedBias
 
 
@@ -35,13 +36,27 @@ def _add_real(x: Q, other: Any) -> Q:
         return x.same(x.components.clone())  # what is added to next in place is not x
     if isinstance(other, RemovedBias):
         return _broadcast_like(x, other)
-    if isinstance(other, Tensor) and x.context.plan is not None and x.context.plan.drop(other):
-        return _broadcast_like(x, other)
+    if isinstance(other, Tensor) and x.context.plan is not None and x.context.plan.owner(other) is not None:
+        _refuse_sets(x, other)
+        if x.context.plan.drop(other):
+            return _broadcast_like(x, other)
     given = f"the number {other}" if not isinstance(other, Tensor) else f"a real tensor of shape {tuple(other.shape)}"
     raise NoRuleError(
         f"{given} is added to quaternion features. A number that does not turn with the cloud cannot be added to what does; "
         "only parameters (biases) are dropped"
     )
+
+
+def _refuse_sets(x: Q, parameter: Tensor) -> None:
+    """A bias is the same for all points. A parameter with axes of its own is a set, of kernel points say: not to be dropped."""
+    own = [size for d, size in enumerate(reversed(parameter.shape), 1) if size > 1 and x.holds_vectors(-d) is False]
+    wider = torch.broadcast_shapes(x.user_shape, parameter.shape) != x.user_shape
+    if wider or (own and x.axis is not None and x.holds_vectors(x.axis)):
+        raise NoRuleError(
+            f"a parameter of shape {tuple(parameter.shape)} is added to, or subtracted from, {lay.describe(x.layout_on(-1))} "
+            f"of shape {tuple(x.user_shape)}: a learned set of points or features, not a bias. Fixed points do not turn with "
+            "the cloud; coordinates= lets the submodule that does this compute in the cloud's PCA frame"
+        )
 
 
 def _broadcast_like(x: Q, other: Tensor) -> Q:

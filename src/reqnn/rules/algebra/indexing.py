@@ -31,6 +31,8 @@ def getitem(x: Q, index: Any) -> Q:
     components = x.components[(slice(None), *true)]
     if front:  # index tensors with a slice between them: torch puts their axes first, before the hidden one
         components = components.movedim(front, 0)
+    if "s" in x.vectors and "s" not in layout and axis is not None:
+        components = components[-3:]  # vectors without the scalars that were beside them have no real part
     return x.like(components, axis, layout)
 
 
@@ -215,15 +217,18 @@ def where(condition: Tensor, x: Any = None, y: Any = None, **named: Any) -> Q:
     return x.like(torch.where(condition, align(x.components, rank), align(y.components, rank)), axis, layout)
 
 
+_NEVER = -1e4  # what is filled with less than this is not to be the maximum: no quaternion is shorter than 0
+
+
 def _is_zero(value: Any) -> bool:
     if isinstance(value, Tensor):
-        return value.dim() == 0 and not torch.compiler.is_compiling() and bool(value == 0)
-    return value == 0
+        return value.dim() == 0 and not torch.compiler.is_compiling() and _is_zero(value.item())
+    return bool(value == 0 or value <= _NEVER)
 
 
 @structural("masked_fill")
 def masked_fill(x: Q, mask: Tensor, value: Any) -> Q:
-    """Quaternions set to 0 where the mask is true."""
+    """Quaternions set to 0 where the mask is true; −∞, which a maximum is to ignore, is 0 too."""
     if not _is_zero(value):
         raise NoRuleError("masked_fill with a number other than 0 writes a fixed direction")
     return where(per_entry(mask, x), 0, x)

@@ -68,17 +68,34 @@ def _traced_scalar(x: Tensor) -> bool:
 
 
 def _quaternion_part(x: Tensor, what: str, at: int, beside: Q) -> Q:
-    """An operand as quaternions: numbers from real inputs become scalars along the axis (an extension of the paper)."""
-    if (isinstance(x, ScalarTensor) or _traced_scalar(x)) and not beside.context.strict:
+    """An operand as quaternions: real numbers become scalars along the axis of channels (an extension of the paper).
+
+    These are numbers from real inputs, or invariants such as distances.
+    """
+    if isinstance(x, Q):
+        return x
+    scalar = isinstance(x, ScalarTensor) or _traced_scalar(x)
+    if (scalar or _is_invariant(x, at, beside)) and not beside.context.strict:
+        if not scalar and beside.context.plan is not None:
+            beside.context.plan.met("Invariants beside vectors", what, "quaternion", extension=True)
         plain = x.as_subclass(Tensor) if isinstance(x, ScalarTensor) else x
         return beside.like(torch.cat([plain[None], plain.new_zeros(3, *plain.shape)]), at, "s" * plain.shape[at])
-    if not isinstance(x, Q):
-        raise NoRuleError(
-            f"{what} joins quaternion features with a real tensor of shape {tuple(x.shape)}. Numbers that do not turn cannot "
-            "stand among vectors: declare input scalars with scalars=, multiply instead of concatenating, or place "
-            "Quaternion2Real before (to_real=)"
-        )
-    return x
+    raise NoRuleError(
+        f"{what} joins quaternion features with a real tensor of shape {tuple(x.shape)}. Numbers that do not turn cannot "
+        "stand among vectors: declare input scalars with scalars=, multiply instead of concatenating, or place "
+        "Quaternion2Real before (to_real=)"
+    )
+
+
+def _is_invariant(x: Tensor, at: int, beside: Q) -> bool:
+    """Whether real numbers stand along the axis of channels of a revised network, and are none of its parameters."""
+    context = beside.context
+    if not context.names or not x.is_floating_point():
+        return False  # no revised network
+    if context.plan is None:
+        return True  # as the dry run found
+    channels = beside.axis if beside.axis is not None else beside.channel_axis
+    return channels == at and context.plan.owner(x) is None
 
 
 def _split(x: Q, section_sizes: list[int], at: int) -> tuple[Q, ...]:
@@ -87,7 +104,8 @@ def _split(x: Q, section_sizes: list[int], at: int) -> tuple[Q, ...]:
     out, start = [], 0
     for part, count in zip(x.components.split(counts, at + 1), counts, strict=True):
         if at == x.axis:
-            out.append(x.like(part, at, layout[start : start + count]))
+            held = layout[start : start + count]
+            out.append(x.like(part[-3:] if "s" in layout and "s" not in held else part, at, held))
         else:
             out.append(x.same(part))
         start += count

@@ -38,12 +38,23 @@ def matmul(a: Any, b: Any, **named: Any) -> Any:
     if isinstance(a, Q):
         weight = _contracted(b, b.dim() - 2, a, a.rank - 1)
         axis = a.axis if a.axis is None or a.axis != a.rank - 1 else None
-        out = align(a.components, rank) @ weight
-        return a.like(out, None if axis is None else axis - a.rank, a.vectors if axis is not None else "")
+        out = a.like(
+            align(a.components, rank) @ weight, None if axis is None else axis - a.rank, a.vectors if axis is not None else ""
+        )
+        out.channel_axis = out.rank - 1 if _is_layer(a, b) else None
+        return out
     weight = _contracted(a, a.dim() - 1, b, b.rank - 2)
     axis = b.axis if b.axis is None or b.axis != b.rank - 2 else None
-    out = weight @ align(b.components, rank)
-    return b.like(out, None if axis is None else axis - b.rank, b.vectors if axis is not None else "")
+    out = b.like(
+        weight @ align(b.components, rank), None if axis is None else axis - b.rank, b.vectors if axis is not None else ""
+    )
+    out.channel_axis = out.rank - 2 if _is_layer(b, a) else None
+    return out
+
+
+def _is_layer(x: Q, weight: Tensor) -> bool:
+    """In the dry run, whether a matrix is a parameter: its product mixes channels, as a linear layer does."""
+    return x.context.plan is not None and x.context.plan.owner(weight) is not None
 
 
 @rule("rmatmul")
@@ -86,17 +97,26 @@ def _invariant_product(a: Q, b: Q) -> Tensor:
 
 
 @rule("baddbmm", "addmm")
-def baddbmm(x: Any, a: Any, b: Any, *, beta: float = 1, alpha: float = 1) -> Any:
-    """β·x + α·a·b."""
+def baddbmm(*given: Any, beta: float = 1, alpha: float = 1) -> Any:
+    """β·x + α·a·b; also in the old order, (β, x, α, a, b)."""
+    (x, a, b), beta, alpha = _old_order(given, beta, alpha)
     product = matmul(a, b) * alpha
     return product if beta == 0 else (x if beta == 1 else x * beta) + product
 
 
 @rule("addbmm")
-def addbmm(x: Any, a: Any, b: Any, *, beta: float = 1, alpha: float = 1) -> Any:
+def addbmm(*given: Any, beta: float = 1, alpha: float = 1) -> Any:
     """β·x + α·Σ_batch a·b."""
+    (x, a, b), beta, alpha = _old_order(given, beta, alpha)
     product = matmul(a, b).sum(0) * alpha
     return product if beta == 0 else (x if beta == 1 else x * beta) + product
+
+
+def _old_order(given: tuple[Any, ...], beta: float, alpha: float) -> tuple[list[Any], float, float]:
+    """The three tensors and two factors, which may stand among them: ``x.addmm_(1, -2, a, b)``."""
+    numbers = [value for value in given if not isinstance(value, Tensor)]
+    factors = [*numbers, *[beta, alpha][len(numbers) :]]
+    return [value for value in given if isinstance(value, Tensor)], factors[0], factors[1]
 
 
 @rule("dot", "inner", "vdot")
@@ -137,7 +157,17 @@ def einsum(equation: str, *operands: Any) -> Any:
         if letter is None or letter not in output:
             if letter is not None and not any(letter in text for i, text in enumerate(inputs) if i != quaternion[0]):
                 raise NoRuleError("einsum sums over the coordinates x, y, z, which turn into one another")
-            return x.like(out)
+            made = x.like(out)
+            mixed = [
+                mark
+                for i, text in enumerate(inputs)
+                if _is_layer(x, items[i])
+                for mark in text
+                if mark not in terms[quaternion[0]]
+            ]
+            if len(mixed) == 1 and mixed[0] in output and "..." not in output:
+                made.channel_axis = output.index(mixed[0])
+            return made
         after = len(output.split(letter)[1].replace("...", ""))
         if "..." in output.split(letter)[1]:
             raise NoRuleError("einsum with '...' after the axis of coordinates")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from reqnn import points
@@ -22,12 +23,31 @@ def _adapt(arguments: dict[str, Any]) -> Tensor | None:
     clouds = {name: points_last(x) for name, x in tensors}
     if any(x is None or x.shape[-1] != 3 for x in clouds.values()):
         return None
-    names = list(clouds)
-    centres = next((n for n in names if any(w in n for w in ("new", "cent", "query", "node", "key"))), names[1])
-    cloud = next(name for name in names if name != centres)
+    cloud, centres = _roles(list(clouds))
     return points.ball_query(clouds[cloud], clouds[centres], radius[0], int(count[0]))
 
 
+def _roles(names: list[str]) -> tuple[str, str]:
+    """Which of two tensors is the cloud, and which the centres."""
+    centres = next((n for n in names if any(w in n for w in ("new", "cent", "query", "node", "key"))), names[1])
+    return next(name for name in names if name != centres), centres
+
+
+def _is_ball(arguments: dict[str, Any], ours: Tensor, theirs: Tensor) -> bool:
+    """Whether the indices name points inside the ball, and as many different ones as fit."""
+    tensors, numbers = tensors_and_numbers(arguments)
+    radius = next(value for name, value in numbers if isinstance(value, float) or name.startswith("r"))
+    clouds = {name: x if x.shape[-1] == 3 else x.transpose(1, 2) for name, x in tensors}
+    cloud, centres = (clouds[name] for name in _roles(list(clouds)))
+    if theirs.dim() != 3 or int(theirs.max()) >= cloud.shape[1] or int(theirs.min()) < 0:
+        return False
+    distance = torch.cdist(centres, cloud)  # (B, M, N)
+    chosen = torch.zeros_like(distance).scatter(2, theirs.long(), 1.0)
+    wanted = (distance <= radius).sum(2).clamp(max=theirs.shape[2])
+    inside = bool((distance.gather(2, theirs.long()) <= radius * (1 + 1e-4)).double().mean() > 0.99)
+    return inside and bool((chosen.sum(2) == wanted).double().mean() > 0.9) and bool((wanted > 1).any())
+
+
 BALL_QUERY = Known(
-    "Grouping (ball query)", ("query_ball_point", "ball_query", "query_ball", "ball_query_point"), _adapt, same_kind
+    "Grouping (ball query)", ("query_ball_point", "ball_query", "query_ball", "ball_query_point"), _adapt, same_kind, _is_ball
 )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from reqnn import points
@@ -19,6 +21,21 @@ def _adapt(arguments: dict[str, Any]) -> Tensor | None:
     return None if xyz is None or xyz.shape[-1] != 3 else points.farthest_point_sample(xyz, numbers[0][1])
 
 
+def _is_farthest(arguments: dict[str, Any], ours: Tensor, theirs: Tensor) -> bool:
+    """Whether each index names the point that is farthest from those before, wherever it began."""
+    (_, xyz), *_ = tensors_and_numbers(arguments)[0]
+    xyz = xyz.transpose(1, 2) if xyz.shape[-1] != 3 else xyz
+    if theirs.dim() != 2 or theirs.shape[1] < 3 or int(theirs.max()) >= xyz.shape[1] or int(theirs.min()) < 0:
+        return False
+    nearest = torch.full(xyz.shape[:2], float("inf"), dtype=xyz.dtype, device=xyz.device)
+    agree = []
+    for here, after in pairwise(theirs.long().unbind(1)):
+        distance = (xyz - xyz.gather(1, here[:, None, None].expand(-1, 1, 3))).norm(dim=-1)
+        nearest = torch.minimum(nearest, distance)
+        agree.append(nearest.gather(1, after[:, None])[:, 0] >= nearest.amax(1) * (1 - 1e-4))
+    return bool(torch.stack(agree).double().mean() > 0.9) and bool(nearest.max() > 0)
+
+
 FARTHEST_POINT_SAMPLING = Known(
     "Farthest point sampling",
     (
@@ -32,4 +49,5 @@ FARTHEST_POINT_SAMPLING = Known(
     ),
     _adapt,
     same_kind,
+    _is_farthest,
 )

@@ -37,4 +37,10 @@ def _channels_first(name: str, x: QuaternionTensor) -> bool:
     return x.axis == 1 if x.axis is not None else name == "x"
 
 
-KNN_GROUPING = Known("Grouping (k-NN)", ("knn", "knn_point", "knn_query", "knn_points", "k_nn"), _adapt, same_neighbours)
+KNN_GROUPING = Known(
+    "Grouping (k-NN)",
+    ("knn", "knn_point", "knn_query", "knn_points", "k_nn"),
+    _adapt,
+    same_neighbours,
+    lambda arguments, ours, theirs: same_neighbours(ours, theirs),
+)

@@ -6,8 +6,5 @@ from reqnn.rules.paper.farthest_point_sampling import FARTHEST_POINT_SAMPLING
 from reqnn.rules.paper.graph_construction import GRAPH_CONSTRUCTION
 from reqnn.rules.paper.knn_grouping import KNN_GROUPING
 
-KNOWN_FUNCTIONS = {
-    name: known
-    for known in (FARTHEST_POINT_SAMPLING, BALL_QUERY, KNN_GROUPING, DENSITY_ESTIMATION, GRAPH_CONSTRUCTION)
-    for name in known.names
-}
+FAMILIES = (FARTHEST_POINT_SAMPLING, BALL_QUERY, KNN_GROUPING, DENSITY_ESTIMATION, GRAPH_CONSTRUCTION)
+KNOWN_FUNCTIONS = {name: known for known in FAMILIES for name in known.names}

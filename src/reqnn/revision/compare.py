@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reqnn.auditing.clouds import Orders
+from reqnn.revision.clouds import Orders
 from reqnn.tensor import QuaternionTensor
 from reqnn.tensor.nested import leaves
 

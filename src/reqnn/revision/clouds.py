@@ -1,4 +1,4 @@
-"""The clouds of an audit, and what is done to them: turned, reordered, taken one by one, exchanged."""
+"""Clouds to measure a network with, and what is done to them: turned, reordered, taken one by one, exchanged."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Clouds:
             axis = self.inputs.axes[i]
             assert axis is not None
             channels = x.movedim(axis, -1).double()
-            scalars = _scalars(self.inputs, i)
+            scalars = self.inputs.scalars_of(i)
             vectors = channels[..., : channels.shape[-1] - scalars].unflatten(-1, (-1, 3))
             turn = turns.double().reshape(-1, *[1] * (vectors.dim() - 3), 3, 3) if self.batch else turns[0].double()
             turned = (vectors @ turn.mT).flatten(-2)
@@ -142,6 +142,36 @@ def read_clouds(
     return Clouds(whole, inputs, count, other, made)
 
 
+def bumpy_cloud(args: tuple[Any, ...], inputs: Inputs, generator: torch.Generator) -> tuple[Any, ...]:
+    """A cloud of the shapes and the size of an example, without symmetries or ties: a stretched sphere with bumps.
+
+    All that are made from one example are equally large, as clouds of a data set are once they are normalised. What is no
+    vector (labels, colours) is that of the example. In float64.
+    """
+    out = list(args)
+    for i, axis in enumerate(inputs.axes):
+        if axis is None:
+            continue
+        channels, scalars = args[i].movedim(axis, -1).double(), inputs.scalars_of(i)
+        vectors = channels[..., : channels.shape[-1] - scalars].unflatten(-1, (-1, 3))
+        places = vectors[..., 0, :].reshape(-1, 3)
+        size = float((places - places.mean(0)).norm(dim=-1).max()) or 1.0
+        made = size * torch.stack([_bumps(len(places), generator) for _ in range(vectors.shape[-2])], 1)
+        both = [made.reshape(vectors.shape).to(vectors).flatten(-2), channels[..., channels.shape[-1] - scalars :]]
+        out[i] = torch.cat(both, -1).movedim(-1, axis).contiguous()
+    return tuple(out)
+
+
+def _bumps(count: int, generator: torch.Generator) -> Tensor:
+    """(count, 3) points on a bumpy surface, the farthest at distance 1 from the origin."""
+    draws = torch.randn(count + 5, 3, generator=generator, dtype=torch.float64)
+    directions, (first, second, phase, shift, stretch) = draws[:count], draws[count:]
+    directions = directions / directions.norm(dim=-1, keepdim=True)
+    bumps = 1 + 0.3 * torch.sin(2 * directions @ first + phase[0]) + 0.2 * torch.sin(3 * directions @ second + phase[1])
+    points = directions * bumps[:, None] * (0.4 * torch.tanh(stretch)).exp() + 0.1 * torch.tanh(shift)
+    return points / points.norm(dim=-1).max()
+
+
 def random_turns(rotations: Tensor, clouds: int) -> list[Tensor]:
     """Random rotations dealt out so that each cloud gets all of them, in a different order: R × (B, 3, 3)."""
     return [torch.stack([rotations[(i + b) % len(rotations)] for b in range(clouds)]) for i in range(len(rotations))]
@@ -156,11 +186,6 @@ def cube_rotations() -> Tensor:
         if torch.linalg.det(matrix) > 0:
             found.append(matrix)
     return torch.stack(found)
-
-
-def _scalars(inputs: Inputs, position: int) -> int:
-    first = next(i for i, axis in enumerate(inputs.axes) if axis is not None)
-    return inputs.scalars if position == first else 0
 
 
 def _check_as_revised(inputs: Inputs, args: tuple[Any, ...]) -> None:
@@ -179,7 +204,7 @@ def _stretched(args: tuple[Any, ...], inputs: Inputs, generator: torch.Generator
     stretch = (torch.rand(3, generator=generator, dtype=torch.float64) - 0.5).mul(0.8).exp()
     for i, axis in enumerate(inputs.axes):
         if axis is not None:
-            x, scalars = args[i], _scalars(inputs, i)
+            x, scalars = args[i], inputs.scalars_of(i)
             noise = torch.randn(x.shape, generator=generator, dtype=torch.float64).to(x)
             factors = stretch.repeat((x.shape[axis] - scalars) // 3)
             factors = torch.cat([factors, torch.ones(scalars)]).to(x).reshape([-1, *[1] * (x.dim() - 1 - axis)])

@@ -1,4 +1,4 @@
-"""The copy of a network that is audited: in another dtype, without dropout, with statistics, its layers watched."""
+"""A copy of a network to measure: in another dtype, without dropout, with statistics, its layers watched."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _FACTORIES = {"zeros", "ones", "empty", "full", "eye", "tensor", "arange", "lins
 
 
 class _PlainPass(TorchFunctionMode):
-    """Functional dropout is the identity, and tensors that the network's code makes have the audit's dtype."""
+    """Functional dropout is the identity, and tensors that the network's code makes have the copy's dtype."""
 
     def __init__(self, dtype: torch.dtype) -> None:
         super().__init__()
@@ -54,7 +54,7 @@ class _PlainPass(TorchFunctionMode):
         return result
 
 
-class Audited:
+class WatchedCopy:
     """A copy of a network; the user's own is left as it is.
 
     Attributes:
@@ -69,40 +69,46 @@ class Audited:
         self.calibrated, self.calibration_error = 0, ""
         self._visit: Visit | None = None
         self._calls: Counter[str] = Counter()
-        self._quaternion_output: Any = None
+        self.raw_output: Any = None  # of a revised network, before its vectors became coordinates
+        self._fresh = [module for module in self.net.modules() if _never_updated(module)]
         for module in self.net.modules():
             _silence(module)
         self._watch()
 
-    def run(self, args: tuple[Any, ...], visit: Visit | None = None) -> None:
+    def run(self, args: tuple[Any, ...], visit: Visit | None = None) -> Any:
         """One pass; `visit` gets the name and output of each layer, in the order of execution, and of the whole."""
-        self._visit, self._quaternion_output = visit, None
+        self._visit, self.raw_output = visit, None
         self._calls.clear()
         args = tuple(x.clone() if isinstance(x, Tensor) else x for x in args)  # the network may write into them
         with torch.no_grad(), self._own_random_state(), _PlainPass(self.dtype):
             output = self.net(*args)
         if visit is not None:
             with torch.no_grad():
-                visit(OUTPUT, [[*quaternions(self._quaternion_output)], output])
+                visit(OUTPUT, [[*quaternions(self.raw_output)], output])
+        return output
+
+    def use_statistics_of_the_batch(self) -> None:
+        """Eval mode, but normalisation statistics that were never updated are those of the batch that runs."""
+        self.net.eval()
+        for module in self._fresh:
+            module.train()
 
     def calibrate(self, args: tuple[Any, ...]) -> None:
         """Set normalisation statistics that were never updated: untrained networks are nearly constant in eval mode.
 
         One training-mode pass with momentum 1 does it: each layer sees inputs that are already normalised.
         """
-        fresh = [module for module in self.net.modules() if _never_updated(module)]
-        if not fresh:
+        if not self._fresh:
             return
-        before = {module: module.momentum for module in fresh}
-        self.net.eval()
-        for module in fresh:
-            module.train()
+        before = {module: module.momentum for module in self._fresh}
+        self.use_statistics_of_the_batch()
+        for module in self._fresh:
             module.momentum = 1.0
         try:
             self.run(args)
-            self.calibrated = len(fresh)
+            self.calibrated = len(self._fresh)
         except NoRuleError:
-            self.calibrated = len(fresh)  # those before the place where it stops; the reference pass reports that
+            self.calibrated = len(self._fresh)  # those before the place where it stops; the reference pass reports that
         except (ValueError, RuntimeError) as error:
             self.calibration_error = f"{type(error).__name__}: {error}"
         finally:
@@ -138,7 +144,7 @@ class Audited:
         return hook
 
     def _output_hook(self, module: nn.Module, args: Any, output: Any) -> None:
-        self._quaternion_output = output
+        self.raw_output = output
 
 
 def _silence(module: nn.Module) -> None:

@@ -1,0 +1,181 @@
+"""`rules="frames"`: any network, even a black box, made invariant from outside (Puny et al. 2022, frame averaging).
+
+    f̂(X) = 1/4 Σ_F  F · f(X·F),     F: the four right-handed PCA frames of the cloud
+
+Outputs that are coordinates are rotated back by F, others are taken as they are. In training one of the four is drawn for
+each cloud. The network keeps its weights and its code; its features are those of the cloud in a frame, and not equivariant.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from reqnn.errors import InputError
+from reqnn.points import right_handed_frames
+from reqnn.revision.inputs import Inputs, check_points, cloud_of
+from reqnn.revision.module import RevisedModel
+from reqnn.revision.outputs import is_numbers
+from reqnn.revision.report import RevisionReport
+from reqnn.rules.registry import RuleSet
+from reqnn.tensor.nested import leaves, map_leaves
+
+FRAMES = 4
+
+
+class BlackBox(nn.Module):
+    """A function, such as a session of ONNX Runtime, as a module without parameters."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        super().__init__()
+        self.function = function
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """The function's result."""
+        return self.function(*args, **kwargs)
+
+
+class FramedModel(RevisedModel):
+    """A network that sees every cloud in its PCA frames.
+
+    Attributes:
+        model: the network as it was.
+        rotated: for each output the axis of its coordinates, None if it does not rotate.
+    """
+
+    def __init__(self, model: nn.Module, inputs: Inputs, rules: RuleSet, rotated: list[int | None]) -> None:
+        super().__init__(model, inputs, rules, strict=False, auto_real=False)
+        self.rotated = rotated
+
+    def _forward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        names = list(inspect.signature(self.model.forward).parameters) if kwargs else []
+        places = {names.index(name): name for name in kwargs if name in names}
+        given = dict(enumerate(args)) | {place: kwargs[name] for place, name in places.items()}
+        frames = self._frames(given)  # (rows, F, 3, 3)
+        outputs = []
+        for frame in frames.unbind(1):
+            seen = {place: self._seen(place, value, frame) for place, value in given.items()}
+            named = {**kwargs, **{name: seen[place] for place, name in places.items()}}
+            outputs.append(self.model(*(seen[place] for place in range(len(args))), **named))
+        return self._averaged(outputs, frames)
+
+    def _frames(self, given: dict[int, Any]) -> Tensor:
+        """The frames of each cloud, one of them drawn in training; of each point where clouds lie one behind the other."""
+        first = next(i for i, axis in enumerate(self.inputs.axes) if axis is not None)
+        axis = self.inputs.axes[first]
+        assert axis is not None
+        xyz = cloud_of(given[first], axis).detach()
+        members = _members(given, len(xyz[0])) if given[first].dim() == 2 else None
+        if members is None:
+            return self._drawn(right_handed_frames(xyz))
+        clouds = [right_handed_frames(xyz[:, members == cloud]) for cloud in range(int(members.max()) + 1)]
+        return self._drawn(torch.cat(clouds))[members]
+
+    def _drawn(self, frames: Tensor) -> Tensor:
+        if not self.training:
+            return frames
+        choice = torch.randint(FRAMES, (len(frames),), device=frames.device)
+        return frames[torch.arange(len(frames), device=frames.device), choice].unsqueeze(1)
+
+    def _seen(self, position: int, value: Any, frame: Tensor) -> Any:
+        """An input in a frame: its vectors x become Fᵀx."""
+        axis = self.inputs.axes[position] if position < len(self.inputs.axes) else None
+        if axis is None:
+            return value
+        check_points(value, axis, self.inputs.channels[position], self.inputs.ranks[position])
+        scalars = self.inputs.scalars_of(position)
+        channels = value.movedim(axis, -1)
+        vectors = channels[..., : channels.shape[-1] - scalars].unflatten(-1, (-1, 3))
+        turned = (vectors @ _beside(frame, vectors.dim()).to(vectors.dtype)).flatten(-2)
+        both = torch.cat([turned, channels[..., channels.shape[-1] - scalars :]], -1)
+        return both.movedim(-1, axis).contiguous()
+
+    def _averaged(self, outputs: list[Any], frames: Tensor) -> Any:
+        """The mean over the frames, coordinates rotated back; what is no floating-point number, as in the first frame."""
+        columns = zip(*(leaves(output) for output in outputs), strict=True)
+        means: list[Any] = []
+        for place, column in enumerate(columns):
+            if not is_numbers(column[0]):
+                means.append(column[0])
+                continue
+            axis = self.rotated[place] if place < len(self.rotated) else None
+            if axis is not None:
+                turned = zip(column, frames.unbind(1), strict=True)
+                column = tuple(_rotated_back(value, frame.to(value.dtype), axis) for value, frame in turned)
+            means.append(torch.stack(column).mean(0))
+        return _rebuilt(outputs[0], means)
+
+    def features(self, *inputs: Any, at: str | None = None, **kwargs: Any) -> Tensor:
+        """There are no equivariant features inside."""
+        raise InputError("the network sees clouds in frames (rules='frames'): its features are not equivariant")
+
+    put_features = features
+
+
+def framed(
+    model: Any, inputs: Inputs, rules: RuleSet, rotating: list[bool], expected: Any, args: tuple[Any, ...], kept: bool
+) -> FramedModel:
+    """A network in frames, with its report."""
+    axes = [next(a for a in inputs.axes if a is not None), -1]
+    rotated = [
+        _axis_of_three(leaf, axes) if rotates else None for leaf, rotates in zip(leaves(expected), rotating, strict=True)
+    ]
+    net = FramedModel(model, inputs, rules, rotated)
+    count = sum(p.numel() for p in model.parameters())
+    copied = [name for name, _ in model.named_parameters()] if kept else []
+    notes = [
+        "the network is averaged over the four right-handed PCA frames of each cloud: outputs are invariant, or rotate if they "
+        "are coordinates; features inside are not equivariant, and the order of the points matters as much as in the original"
+    ]
+    first = next(i for i, axis in enumerate(inputs.axes) if axis is not None)
+    degenerate = int(_degenerate(cloud_of(args[first], axes[0])).sum())
+    if degenerate:
+        notes.append(
+            f"{degenerate} clouds of the example have two equal variances: their frames, and so outputs, are not unique"
+        )
+    if any(axis is not None for axis in rotated):
+        notes.append(f"outputs that rotate: {[place for place, axis in enumerate(rotated) if axis is not None]}")
+    net.report = RevisionReport([], count, count, copied=copied, notes=notes)
+    return net
+
+
+def _degenerate(xyz: Tensor) -> Tensor:
+    """(B, N, 3) → (B,): whether two variances of a cloud agree to √eps, so that its axes are not unique."""
+    centred = (xyz - xyz.mean(1, keepdim=True)).double()
+    variances = torch.linalg.eigvalsh(centred.mT @ centred)
+    return (variances.diff(dim=1) <= torch.finfo(xyz.dtype).eps ** 0.5 * variances[:, -1:]).any(1)
+
+
+def _members(given: dict[int, Any], points: int) -> Tensor | None:
+    """Which cloud each point belongs to, if an input says so for points in one list; ends of clouds count, too."""
+    for value in given.values():
+        if isinstance(value, Tensor) and value.dtype in (torch.int32, torch.int64) and value.dim() == 1 and len(value):
+            if len(value) == points and bool((value >= 0).all()):
+                return value.long()
+            if int(value[-1]) == points and bool((value.diff() > 0).all()):
+                return torch.bucketize(torch.arange(points, device=value.device), value, right=True)
+    return None
+
+
+def _beside(frame: Tensor, rank: int) -> Tensor:
+    """(rows, 3, 3) frames that broadcast against vectors (rows, *, V, 3) of that many axes."""
+    return frame.reshape(len(frame), *[1] * (rank - 3), 3, 3)
+
+
+def _rotated_back(value: Tensor, frame: Tensor, axis: int) -> Tensor:
+    last = value.movedim(axis, -1).unsqueeze(-2)
+    return (last @ _beside(frame, last.dim()).mT).squeeze(-2).movedim(-1, axis)
+
+
+def _axis_of_three(leaf: Tensor, axes: list[int]) -> int | None:
+    wanted = [*axes, *range(leaf.dim() - 1, 0, -1)]
+    return next((a % leaf.dim() for a in wanted if -leaf.dim() <= a < leaf.dim() and leaf.shape[a] == 3), None)
+
+
+def _rebuilt(tree: Any, values: list[Any]) -> Any:
+    left = iter(values)
+    return map_leaves(lambda _: next(left), tree)

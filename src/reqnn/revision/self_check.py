@@ -1,0 +1,221 @@
+"""What `revise` promises, tried once on the network that it returns: rotated and reordered clouds give the same outputs.
+
+One pass on a batch of three clouds: a bumpy one, the same rotated and reordered, and another bumpy one. Errors are relative
+to how far the outputs of the two bumpy clouds lie apart. Normalisation layers that were never trained use the statistics of
+that batch. What looks wrong in the dtype of the network is measured again in float64, where neighbours at nearly the same
+distance do not change places by rounding.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from reqnn import quaternion
+from reqnn.errors import NoRuleError, SelfCheckError
+from reqnn.revision.clouds import Clouds, bumpy_cloud
+from reqnn.revision.compare import Value, relative_error, scale_of, ways_to_reorder, ways_to_rotate
+from reqnn.revision.culprit import Culprit, find_culprit
+from reqnn.revision.module import RevisedModel
+from reqnn.revision.watched import WatchedCopy
+from reqnn.tensor.markers import RemovedTransform
+from reqnn.tensor.nested import leaves
+
+CLOUDS = 3  # in a batch: a bumpy cloud, the same moved, another one
+_TOLERANCE = 1e-3  # of the spread; rounding in float32 stays below unless neighbours change places
+_TOLERANCE_DOUBLE = 1e-6
+_CONSTANT = 1e-7  # outputs of two clouds that agree to this are the same number in float32
+
+
+@dataclass(frozen=True)
+class Motion:
+    """What is done to the second cloud: rotated, its points in another order, or both."""
+
+    turn: Tensor | None
+    orders: dict[int, Tensor] | None
+
+    def apply(self, args: tuple[Any, ...], clouds: Clouds) -> tuple[Any, ...]:
+        """The moved cloud."""
+        moved = clouds.rotated(self.turn[None]) if self.turn is not None else args
+        if self.orders is None:
+            return moved
+        return Clouds(moved, clouds.inputs, clouds.batch, (), 0).reordered(self.orders)
+
+    def error(self, value: Tensor, reference: Tensor, scale: float, sizes: list[int]) -> float:
+        """How far an output is from the reference moved alike: the smallest over what it may do (stay, rotate, follow)."""
+        one, best = Value(reference, False), math.inf
+        rotations = ways_to_rotate(one, 1, free=True) if self.turn is not None else {"": lambda x, _: x}
+        orders = ways_to_reorder(one, 1, sizes) if self.orders is not None else {"": lambda x, _: x}
+        for rotate in rotations.values():
+            rotated = rotate(reference, self.turn[None] if self.turn is not None else None)
+            for reorder in orders.values():
+                best = min(best, relative_error(value, reorder(rotated, self.orders), scale))
+        return best
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What was measured of the outputs: the largest error, and which of them are the same for both bumpy clouds."""
+
+    error: float
+    constant: frozenset[int]
+
+
+def self_check(net: RevisedModel, model: nn.Module, args: tuple[Any, ...]) -> list[str]:
+    """Raise `SelfCheckError` if outputs change with the orientation or the order of the points, or with nothing at all.
+
+    Args:
+        net: the revised network; it is left as it is.
+        model: the original.
+        args: the example inputs.
+
+    Returns:
+        Notes for the report.
+    """
+    trial = _Trial(net, args)
+    motion = Motion(trial.turn, trial.orders)
+    try:
+        quick = trial.verdict(WatchedCopy(net, _dtype_of(net), 0), motion)
+        if quick is None or (quick.error <= _TOLERANCE and not quick.constant):
+            return [] if quick is not None else ["the self-check was left out: no output belongs to single clouds"]
+        exact = WatchedCopy(net, torch.float64, 0)
+        verdict = trial.verdict(exact, motion)
+    except NoRuleError:
+        raise
+    except Exception as error:
+        return [f"the self-check was left out: the network fails on other clouds ({type(error).__name__}: {error})"]
+    if verdict is None:
+        return []
+    if verdict.error <= _TOLERANCE_DOUBLE:
+        constant = verdict.constant - trial.constant_in(model) if verdict.constant else frozenset()
+        return _judge_constant(net, trial.same_on_example(exact, constant)) if constant else []
+    for what, alone in (("order", Motion(None, trial.orders)), ("orientation", Motion(trial.turn, None))):
+        part = trial.verdict(exact, alone)
+        if part is not None and part.error > _TOLERANCE_DOUBLE:
+            raise _refusal(what, part.error, find_culprit(exact, trial.batch(alone), alone.error, trial.sizes))
+    raise _refusal("order", verdict.error, None)
+
+
+class _Trial:
+    """The clouds of the check, and what is done to them."""
+
+    def __init__(self, net: RevisedModel, args: tuple[Any, ...]) -> None:
+        generator = torch.Generator().manual_seed(0)
+        first = args[next(i for i, axis in enumerate(net.inputs.axes) if axis is not None)]
+        self.inputs, self.rows = net.inputs, first.shape[0] if first.dim() > 2 else None
+        self.args, example = args, tuple(x[:1] if self._batched(x) else x for x in args)
+        self.cloud = Clouds(bumpy_cloud(example, net.inputs, generator), net.inputs, 1 if self.rows else None, (), 0)
+        self.other = bumpy_cloud(example, net.inputs, generator)
+        self.turn = quaternion.random_matrix((), generator, torch.float64)
+        self.orders, self.sizes = self.cloud.random_orders(generator), self.cloud.sizes
+
+    def batch(self, motion: Motion) -> tuple[Any, ...]:
+        """The three clouds as one batch."""
+        clouds = zip(self.cloud.args, motion.apply(self.cloud.args, self.cloud), self.other, strict=True)
+        return tuple(torch.cat(parts) if self._batched(parts[0], 1) else parts[0] for parts in clouds)
+
+    def verdict(self, watched: WatchedCopy, motion: Motion) -> Verdict | None:
+        """What the outputs of a copy do; None if no output can be told apart by clouds."""
+        outputs = self._outputs(watched, motion)
+        if not outputs:
+            return None
+        errors, constant = [0.0], set()
+        for place, (first, moved, other) in outputs.items():
+            spread, scale = scale_of(first.double() - other.double()), scale_of(first.double())
+            if spread <= _CONSTANT * scale:
+                constant.add(place)
+                spread = scale
+            errors.append(motion.error(moved, first, spread, self.sizes))
+        return Verdict(max(errors), frozenset(constant))
+
+    def same_on_example(self, watched: WatchedCopy, places: frozenset[int]) -> bool:
+        """Whether these outputs are the same for all clouds of the example."""
+        watched.net.eval()
+        outputs = leaves(watched.run(tuple(_to(x, _device_of(watched.net), watched.dtype) for x in self.args)))
+        return all(scale_of(outputs[i] - outputs[i][:1]) <= _CONSTANT * scale_of(outputs[i]) for i in places)
+
+    def constant_in(self, model: nn.Module) -> frozenset[int]:
+        """Which outputs of the original do not depend on the cloud either."""
+        verdict = self.verdict(WatchedCopy(model, torch.float64, 0), Motion(None, None))
+        return frozenset() if verdict is None else verdict.constant
+
+    def _outputs(self, watched: WatchedCopy, motion: Motion) -> dict[int, list[Tensor]]:
+        """For each output its values on the three clouds: from one batch, or one after another if it takes no such batch."""
+        device = _device_of(watched.net)
+
+        def run(args: tuple[Any, ...]) -> dict[int, Tensor]:
+            out = leaves(watched.run(tuple(_to(x, device, watched.dtype) for x in args)))
+            raw = leaves(watched.raw_output)
+            removed = [isinstance(leaf, RemovedTransform) for leaf in raw] if len(raw) == len(out) else [False] * len(out)
+            numbers = [isinstance(x, Tensor) and x.is_floating_point() for x in out]
+            return {i: out[i] for i in range(len(out)) if numbers[i] and not removed[i]}
+
+        if self.rows:
+            try:
+                watched.use_statistics_of_the_batch()
+                found = {i: x for i, x in run(self.batch(motion)).items() if x.dim() and x.shape[0] % CLOUDS == 0}
+                if found:
+                    return {i: list(x.chunk(CLOUDS)) for i, x in found.items()}
+            except Exception:  # sizes that are written out in the code, say
+                pass
+        watched.net.eval()
+        alone = (self.cloud.args, motion.apply(self.cloud.args, self.cloud), self.other)
+        outputs = [run(tuple(x.repeat_interleave(self.rows or 1, 0) if self._batched(x, 1) else x for x in a)) for a in alone]
+        return {i: [out[i] for out in outputs] for i in outputs[0] if outputs[0][i].shape == outputs[2][i].shape}
+
+    def _batched(self, x: Any, rows: int | None = None) -> bool:
+        return self.rows is not None and isinstance(x, Tensor) and x.shape[:1] == (rows or self.rows,)
+
+
+def _to(x: Any, device: torch.device, dtype: torch.dtype) -> Any:
+    return x.to(device, dtype if x.is_floating_point() else x.dtype) if isinstance(x, Tensor) else x
+
+
+def _device_of(net: nn.Module) -> torch.device:
+    return next((t.device for t in (*net.parameters(), *net.buffers())), torch.device("cpu"))
+
+
+def _dtype_of(net: nn.Module) -> torch.dtype:
+    return next((p.dtype for p in net.parameters() if p.is_floating_point()), torch.float32)
+
+
+def _refusal(what: str, error: float, culprit: Culprit | None) -> SelfCheckError:
+    reason = f"the outputs depend on the {what} of the {'points' if what == 'order' else 'cloud'}: "
+    reason += f"they change by {error:.1g} times what lies between two different clouds"
+    advice = {
+        "order": "treat all points alike: kernel size 1 along the points, pooling over all of them, sampling by the shape of "
+        "the cloud (replace={'name': reqnn.points.farthest_point_sample}) instead of by place or at random",
+        "orientation": "use torch functions on the features themselves (numbers that leave them as numpy or .item() are not "
+        "followed), or name the submodule in coordinates= or to_real=",
+    }[what]
+    advice += "; check=False revises the network nevertheless, without that promise"
+    if culprit is None:
+        return SelfCheckError(f"{reason}\n  what to do: {advice}")
+    where = f"in layer '{culprit.layer}'" if culprit.layer else "in the model's own forward"
+    first = f"first: {culprit.operation}, {where}\n  at {culprit.location}"
+    return SelfCheckError(f"{reason}\n  {first}\n  what to do: {advice}", culprit.layer, culprit.location)
+
+
+def _judge_constant(net: RevisedModel, on_example: bool) -> list[str]:
+    """An output is the same for both bumpy clouds.
+
+    An error if it is the same for all clouds of the example, too; a note if those differ (in size), or if normalised layers
+    may learn to tell clouds apart.
+    """
+    reason = "an output is the same for two different clouds of one size: it does not depend on the cloud"
+    if net.rules.name == "paper":
+        reason += (
+            ". By the paper's rules, layers on single points give multiples of each point's own vector; while these grow with "
+            "the distance from the origin, max-pooling always takes the farthest point. What to do: rules='full'; batch-norm "
+            "or another norm layer behind each layer; a smaller c of the ReLU rule (rules=reqnn.get_rules('paper').with_options"
+            "(c=0.1)); or features of neighbours, normals or the centroid beside the points"
+        )
+    else:
+        reason += ". What to do: to_real= before an earlier layer, or other rules="
+    if not on_example or any("normalization" in row.row and row.kind == "quaternion" for row in net.report.rows):
+        return [f"before any training {reason}"]
+    raise SelfCheckError(f"{reason}. check=False revises it nevertheless")

@@ -1,0 +1,148 @@
+"""What was once revised into another network with no word about it: each is right now, or refused."""
+
+import copy
+import pickle
+
+import pytest
+import torch
+
+import reqnn
+from networks import silent, turn
+from networks.checks import ROTATIONS, calibrate, error
+from networks.classifiers import Einsum
+from networks.coordinates import TransformedPointNet
+from reqnn import InputError, NoRuleError
+
+POINTS = torch.randn(4, 3, 24, generator=torch.Generator().manual_seed(0))
+ORDER = torch.randperm(24, generator=torch.Generator().manual_seed(1))
+
+
+@pytest.mark.parametrize("count", [8, 3, 24])
+def test_a_removed_transform_is_known_whatever_the_number_of_points(count):
+    """The feature transform is (B, 8, 8): of the shape of its input where there are 8 points."""
+    torch.manual_seed(0)
+    points = torch.randn(4, 3, count)
+    net = reqnn.revise(TransformedPointNet(), points, remove=("stn", "fstn"), vector_axis=1).eval()
+    logits, trans, trans_feat = net(points)
+    assert torch.equal(trans_feat, torch.eye(8).expand(4, 8, 8))
+    assert torch.equal(trans, torch.eye(3).expand(4, 3, 3))
+    assert error(logits, net(points.flip(2))[0]) < 1e-5
+
+
+def test_a_removed_submodule_of_its_inputs_shape_passes_it_on():
+    class Block(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.first, self.mix, self.head = torch.nn.Conv1d(3, 8, 1), torch.nn.Conv1d(8, 8, 1), torch.nn.Linear(8, 5)
+
+        def forward(self, x):
+            return self.head(self.mix(self.first(x)).max(-1)[0])
+
+    net = reqnn.revise(Block(), torch.randn(2, 3, 8), remove=("mix",), check=False)
+    assert net.mix.size is None
+
+
+@pytest.mark.parametrize("repeated", [False, True])
+@pytest.mark.parametrize("rules", ["paper", "full", "vector-neurons"])
+def test_a_learned_set_of_points_is_no_bias(repeated, rules):
+    with pytest.raises(NoRuleError, match=r"parameter of shape \(8, 3\).*learned set of points.*coordinates="):
+        reqnn.revise(silent.KernelPoints(repeated=repeated), POINTS.mT, rules=rules)
+
+
+def test_a_function_that_returns_something_else_is_not_replaced():
+    with pytest.raises(NoRuleError):
+        reqnn.revise(silent.Grouped("knn"), POINTS.mT)
+
+
+def test_a_function_that_fails_on_quaternions_is_compared_on_numbers():
+    net = reqnn.revise(silent.Grouped("knn_point"), POINTS.mT)
+    assert net.report.replaced == ["knn_point"]
+
+
+def test_a_function_that_cannot_be_compared_is_not_replaced(monkeypatch):
+    original, calls = silent.knn_point, []
+
+    def knn_point(k, xyz):
+        calls.append(k)
+        if len(calls) > 1:  # the original network has run
+            raise RuntimeError("needs a GPU")
+        return original(k, xyz)
+
+    monkeypatch.setattr(knn_point, "__module__", silent.__name__)
+    monkeypatch.setattr(silent, "knn_point", knn_point)
+    with pytest.raises(NoRuleError, match=r"cannot be compared.*needs a GPU.*replace=\{'knn_point'"):
+        reqnn.revise(silent.Grouped("knn_point"), POINTS.mT)
+
+
+@pytest.mark.parametrize("rules", ["paper", "full", "vector-neurons"])
+@pytest.mark.parametrize(
+    "options", [{}, {"to_real": False}, {"outputs": ("real", "vectors")}], ids=["auto", "nowhere", "named"]
+)
+@pytest.mark.parametrize("cls", [silent.Coded, silent.Labelled])
+def test_a_cloud_beside_other_outputs_rotates(cls, options, rules):
+    torch.manual_seed(0)
+    net = reqnn.revise(cls(), POINTS, rules=rules, **options)
+    net, points = calibrate(net.double(), (POINTS.double(),)), POINTS.double()
+    (first, cloud), (also_first, rotated) = net(points), net(turn(points, 1, ROTATIONS[0])[:, :, ORDER])
+    assert error(first, also_first) < 1e-9
+    assert error(turn(cloud, 1, ROTATIONS[0]), rotated) < 1e-9
+    assert error(cloud, rotated) > 1e-2
+    assert any("out are vectors" in note for note in net.report.notes)
+
+
+def test_logits_beside_a_cloud_have_their_own_head():
+    net = reqnn.revise(silent.Labelled(), POINTS)
+    assert net.report.to_real == ["classify.2"]
+    assert net.classify[2].bias is not None
+
+
+def test_real_numbers_that_look_like_coordinates():
+    """(B, 3, 3), computed from real features."""
+
+    class Matrix(silent.Labelled):
+        def forward(self, x):
+            logits = torch.log_softmax(self.classify(self.encode(x)), -1)
+            return logits, logits[:, :3, None] * logits[:, None, :3]
+
+    net = reqnn.revise(Matrix(), POINTS).eval()
+    assert net.report.to_real == ["classify.0"]
+    assert error(net(POINTS)[1], net(turn(POINTS, 1, ROTATIONS[0]))[1]) < 1e-4
+
+
+def test_outputs_are_named_one_by_one():
+    net = reqnn.revise(silent.Coded(), POINTS, outputs=("real", "real")).eval()
+    assert error(net(POINTS)[1], net(turn(POINTS, 1, ROTATIONS[0]))[1]) < 1e-4
+    for wrong in (("real",), ("real", "vector")):
+        with pytest.raises(InputError, match="returns 2 tensors: 'real' or 'vectors' for each"):
+            reqnn.revise(silent.Coded(), POINTS, outputs=wrong)
+
+
+def test_functions_on_points_are_known_by_what_they_do():
+    torch.manual_seed(0)
+    net = reqnn.revise(silent.OtherNames(), POINTS.mT)
+    assert sorted(net.report.replaced) == ["around", "ball", "my_fps"]
+    rows = {row.operation: row.row for row in net.report.rows}
+    assert rows["my_fps"] == "Farthest point sampling"
+    assert rows["ball"] == "Grouping (ball query)"
+    assert rows["around"] == "Grouping (k-NN)"
+    points = POINTS.mT.double()
+    net = calibrate(net.double(), (points,))
+    expected = net(points)
+    assert error(expected, net((points @ ROTATIONS[0].mT)[:, ORDER])) < 1e-9
+    for twin in (pickle.loads(pickle.dumps(net)), copy.deepcopy(net)):
+        assert torch.equal(twin(points), expected)
+    assert silent.OtherNames()(POINTS.mT).shape == (4, 5)
+
+
+def test_a_choice_of_another_kind_is_left_alone():
+    torch.manual_seed(0)
+    net = reqnn.revise(silent.OtherNames(choose="largest"), POINTS.mT)
+    assert sorted(net.report.replaced) == ["around", "ball"]
+
+
+def test_an_einsum_with_a_parameter_mixes_channels():
+    """Vector Neurons' ReLU mixes the axis of channels; it once took that of the points."""
+    torch.manual_seed(0)
+    net = reqnn.revise(Einsum(), POINTS.mT, rules="vector-neurons").double().eval()
+    points = POINTS.mT.double()
+    assert error(net(points), net((points @ ROTATIONS[0].mT)[:, ORDER])) < 1e-9
