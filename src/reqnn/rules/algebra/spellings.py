@@ -61,11 +61,22 @@ def addmv(x: Any, matrix: Any, vector: Any, *, beta: float = 1, alpha: float = 1
 
 
 @structural("embedding")
-def embedding(*given: Any, **named: Any) -> Q:
+def embedding(
+    first: Any,
+    second: Any,
+    padding_idx: int | None = None,
+    max_norm: Any = None,
+    norm_type: float = 2.0,
+    *rest: Any,
+    **named: Any,
+) -> Q:
     """Rows of a table of features, by index: a gather. ``F.embedding`` takes the index first, ``torch.embedding`` the table."""
-    tensors = [value for value in (*given, *named.values()) if isinstance(value, Tensor)]
-    table = next(value for value in tensors if isinstance(value, Q))
-    return getitem(table, next(value for value in tensors if value is not table))
+    table, index = (second, first) if isinstance(second, Q) else (first, second)
+    if not isinstance(table, Q) or not isinstance(index, Tensor) or isinstance(index, Q) or index.is_floating_point():
+        raise NoRuleError("embedding reads rows of a table of features by an integer tensor")
+    if max_norm is not None or any(rest) or any(named.values()) or padding_idx not in (None, -1):
+        raise NoRuleError("embedding of features with padding_idx, max_norm or scale_grad_by_freq; without them it is a gather")
+    return getitem(table, index)
 
 
 @structural("index_put")
