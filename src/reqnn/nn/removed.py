@@ -1,4 +1,4 @@
-"""What stands in the place of a removed submodule, such as PointNet's spatial transformer (paper, section 3.6, model 4)."""
+"""What replaces a removed submodule, such as PointNet's spatial transformer (paper, section 3.6, model 4)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Clouds to measure a network with, and what is done to them: turned, reordered, taken one by one, exchanged."""
+"""Clouds to measure a network with, and what is done to them: rotated, reordered, taken one by one, exchanged."""
 
 from __future__ import annotations
 
@@ -50,8 +50,8 @@ class Clouds:
         found = [x.shape[axis] for i, x in self._vectors() for axis in [self._points_axis(i, x)] if axis is not None]
         return list(dict.fromkeys(found))
 
-    def rotated(self, turns: Tensor) -> tuple[Any, ...]:
-        """Every vector of cloud b turned by turns[b], computed in float64; scalars as they are. turns: (B, 3, 3)."""
+    def rotated(self, rotations: Tensor) -> tuple[Any, ...]:
+        """Every vector of cloud b rotated by rotations[b], in float64; scalars as they are. rotations: (B, 3, 3)."""
         out = list(self.args)
         for i, x in self._vectors():
             axis = self.inputs.axes[i]
@@ -59,9 +59,9 @@ class Clouds:
             channels = x.movedim(axis, -1).double()
             scalars = self.inputs.scalars_of(i)
             vectors = channels[..., : channels.shape[-1] - scalars].unflatten(-1, (-1, 3))
-            turn = turns.double().reshape(-1, *[1] * (vectors.dim() - 3), 3, 3) if self.batch else turns[0].double()
-            turned = (vectors @ turn.mT).flatten(-2)
-            both = torch.cat([turned, channels[..., channels.shape[-1] - scalars :]], -1)
+            rotation = rotations.double().reshape(-1, *[1] * (vectors.dim() - 3), 3, 3) if self.batch else rotations[0].double()
+            rotated = (vectors @ rotation.mT).flatten(-2)
+            both = torch.cat([rotated, channels[..., channels.shape[-1] - scalars :]], -1)
             out[i] = both.movedim(-1, axis).to(x.dtype).contiguous()
         return tuple(out)
 

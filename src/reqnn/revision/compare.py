@@ -123,12 +123,12 @@ def ways_to_rotate(value: Value, clouds: int, free: bool) -> dict[str, Expect]:
     """Quaternions must turn with their cloud and real features stay; `free` real ones may turn on an axis of 3."""
     ways: dict[str, Expect] = {}
     if not value.quaternion:
-        ways["unchanged"] = lambda reference, turns: reference
+        ways["unchanged"] = lambda reference, rotations: reference
     axes = [0] if value.quaternion else [a for a, size in enumerate(value.data.shape) if size == 3 and free]
     for axis in axes:
         for split in _splits(value, clouds):
             if split.axis != axis:
-                ways[f"turned on axis {axis}, {split}"] = _turner(axis, split)
+                ways[f"rotated on axis {axis}, {split}"] = _rotator(axis, split)
     return ways
 
 
@@ -187,9 +187,9 @@ def _splits(value: Value, clouds: int) -> list[_Split]:
     return [_Split(axis, 0, clouds) for axis in along] + [_Split(None, b, clouds) for b in range(clouds)]
 
 
-def _turner(axis: int, split: _Split) -> Expect:
-    def expect(reference: Tensor, turns: Tensor) -> Tensor:
-        entries = turns.to(reference)[split.cloud] if split.axis is None else turns.to(reference)
+def _rotator(axis: int, split: _Split) -> Expect:
+    def expect(reference: Tensor, rotations: Tensor) -> Tensor:
+        entries = rotations.to(reference)[split.cloud] if split.axis is None else rotations.to(reference)
         if split.axis is not None:
             shape = [1] * reference.dim()
             shape[split.axis] = reference.shape[split.axis]
@@ -200,8 +200,8 @@ def _turner(axis: int, split: _Split) -> Expect:
             entries = entries.reshape(3, 3, *[1] * (reference.dim() - 1))
         parts = reference.movedim(axis, 0)
         # no matrix product: for (3, 3) @ (3, M) threads cost more than the work
-        turned = entries[:, 0] * parts[-3] + entries[:, 1] * parts[-2] + entries[:, 2] * parts[-1]
-        return torch.cat([parts[:-3], turned]).movedim(0, axis)
+        rotated = entries[:, 0] * parts[-3] + entries[:, 1] * parts[-2] + entries[:, 2] * parts[-1]
+        return torch.cat([parts[:-3], rotated]).movedim(0, axis)
 
     return expect
 

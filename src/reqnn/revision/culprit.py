@@ -33,7 +33,7 @@ class Culprit:
 
 
 def find_culprit(watched: WatchedCopy, batch: tuple[Any, ...], error: Error, sizes: list[int]) -> Culprit | None:
-    """The operation from which a wrong output comes; None if it cannot be told.
+    """The operation from which a wrong output comes; None if it is not known.
 
     Args:
         watched: the copy that runs.

@@ -1,8 +1,8 @@
-"""Features of a revised network taken out, turned, and put back (paper, section 4 and figure 2).
+"""Features of a revised network taken out, rotated, and put back (paper, section 4 and figure 2).
 
 features = net.features(points, at="conv5")                  # what that submodule gives
-turned = reqnn.rotate_features(features, rotation)           # R f R̄ of every quaternion
-net.put_features(turned, points, at="conv5")                 # the outputs with those features in its place
+rotated = reqnn.rotate_features(features, rotation)           # R f R̄ of every quaternion
+net.put_features(rotated, points, at="conv5")                 # the outputs with those features in its place
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from reqnn.tensor import Context, QuaternionTensor
 _UNIT = 1e-3  # how far a quaternion may be from length 1
 
 Change = Callable[[Any], Any]
-"""Features as they pass a place → what goes on in their stead."""
+"""Features as they pass a place → what replaces them."""
 
 
 class Revised(Protocol):
@@ -89,7 +89,7 @@ def take_features(net: Revised, at: str | None, args: tuple[Any, ...], kwargs: d
     net.keep_real_places()
     place, found = find_place(net, at), []
     if place.before:
-        place = replace(place, call=1)  # a network that answers by several passes over its layers: the first stands for all
+        place = replace(place, call=1)  # a network that answers by several passes over its layers: the first counts
 
     def keep(value: Any) -> Any:
         found.append(_complete(value, place))
@@ -112,7 +112,7 @@ def put_features(net: Revised, features: Tensor, at: str | None, args: tuple[Any
 
 
 def rotate_features(features: QuaternionTensor, rotation: Tensor) -> QuaternionTensor:
-    """R f R̄ of every quaternion: the features that the turned object has (paper, equation 1 and section 3.2).
+    """R f R̄ of every quaternion: the features of the rotated object (paper, equation 1 and section 3.2).
 
     Args:
         features: quaternion features, as `RevisedModel.features` gives them; scalars in them stay as they are.
@@ -133,10 +133,10 @@ def rotate_features(features: QuaternionTensor, rotation: Tensor) -> QuaternionT
                 f"{matrix.shape[0]} rotations are given for features of shape {tuple(features.user_shape)}; one is needed, or "
                 "one for each entry of axis 0"
             )
-        turned = torch.einsum("bij,jb...->ib...", matrix, vectors)
+        rotated = torch.einsum("bij,jb...->ib...", matrix, vectors)
     else:
-        turned = torch.einsum("ij,j...->i...", matrix, vectors)
-    out = features.same(torch.cat([features.components[:-3], turned]))
+        rotated = torch.einsum("ij,j...->i...", matrix, vectors)
+    out = features.same(torch.cat([features.components[:-3], rotated]))
     out.source, out.channel_axis = features.source, features.channel_axis
     return out
 

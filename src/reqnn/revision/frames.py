@@ -90,8 +90,8 @@ class FramedModel(RevisedModel):
         scalars = self.inputs.scalars_of(position)
         channels = value.movedim(axis, -1)
         vectors = channels[..., : channels.shape[-1] - scalars].unflatten(-1, (-1, 3))
-        turned = (vectors @ _beside(frame, vectors.dim()).to(vectors.dtype)).flatten(-2)
-        both = torch.cat([turned, channels[..., channels.shape[-1] - scalars :]], -1)
+        rotated = (vectors @ _beside(frame, vectors.dim()).to(vectors.dtype)).flatten(-2)
+        both = torch.cat([rotated, channels[..., channels.shape[-1] - scalars :]], -1)
         return both.movedim(-1, axis).contiguous()
 
     def _averaged(self, outputs: list[Any], frames: Tensor) -> Any:
@@ -104,8 +104,8 @@ class FramedModel(RevisedModel):
                 continue
             axis = self.rotated[place] if place < len(self.rotated) else None
             if axis is not None:
-                turned = zip(column, frames.unbind(1), strict=True)
-                column = tuple(_rotated_back(value, frame.to(value.dtype), axis) for value, frame in turned)
+                pairs = zip(column, frames.unbind(1), strict=True)
+                column = tuple(_rotated_back(value, frame.to(value.dtype), axis) for value, frame in pairs)
             means.append(torch.stack(column).mean(0))
         return _rebuilt(outputs[0], means)
 

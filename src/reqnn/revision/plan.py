@@ -123,7 +123,7 @@ class Plan:
             self._note(Met(layer, rule.name, rule.row, "quaternion" if outputs else "real", rule.extension))
 
     def met(self, row: str, operation: str = "", kind: str = "real", extension: bool = False) -> None:
-        """Note a row of Table 1 that no torch function stands for."""
+        """Note a row of Table 1 that has no torch function."""
         self._note(Met(self.layer(), operation or row, row, kind, extension))
 
     def met_function(self, function: PointFunction) -> None:

@@ -82,7 +82,7 @@ def revise(
         raise InputError(f"init is '{init}'; it must be 'fresh' or 'copy'")
     for name, function in (replace or {}).items():
         if not callable(function):
-            raise InputError(f"replace: what stands for '{name}' is a {type(function).__name__}, which is not callable")
+            raise InputError(f"replace: the replacement of '{name}' is a {type(function).__name__}, which is not callable")
     rule_set = get_rules(rules)
     if rule_set.name == "frames":
         given = {"coordinates": coordinates, "remove": remove, "replace": replace, "strict": strict, "to_real": to_real}

@@ -119,7 +119,7 @@ class _Trial:
         return tuple(torch.cat(parts) if self._batched(parts[0], 1) else parts[0] for parts in clouds)
 
     def verdict(self, watched: WatchedCopy, motion: Motion) -> Verdict | None:
-        """What the outputs of a copy do; None if no output can be told apart by clouds."""
+        """What the outputs of a copy do; None if no output depends on the cloud."""
         outputs = self._outputs(watched, motion)
         if not outputs:
             return None

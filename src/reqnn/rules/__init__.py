@@ -39,5 +39,5 @@ def rule(*targets: Any, rules: str | RuleSet = "paper") -> Any:
 
 
 def module_rule(kind: Any, rules: str | RuleSet = "paper") -> Any:
-    """Register a stand-in for a module class of your own: decorate ``build(module, x) -> module``."""
+    """Register the replacement of your own module class: decorate ``build(module, x) -> module``."""
     return get_rules(rules).module(kind)

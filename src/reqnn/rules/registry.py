@@ -73,7 +73,7 @@ class RuleSet:
     def rule(
         self, *targets: str | Callable[..., Any], row: str = "", extension: bool = False, linear: bool = False
     ) -> Callable[[F], F]:
-        """Decorate a function that stands in for the named torch functions."""
+        """Decorate a function that replaces the named torch functions."""
 
         def register(function: F) -> F:
             for target in targets:
@@ -97,7 +97,7 @@ class RuleSet:
         return register
 
     def module(self, kind: type[nn.Module]) -> Callable[[F], F]:
-        """Decorate a function (module, x) → module that builds the stand-in for a whole module that meets quaternions."""
+        """Decorate a function (module, x) → module that builds the replacement of a whole module that meets quaternions."""
 
         def register(function: F) -> F:
             self.modules[kind] = function

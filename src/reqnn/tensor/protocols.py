@@ -72,7 +72,7 @@ class DryRun(Protocol):
         """Note an operation on quaternions."""
 
     def met(self, row: str, operation: str = "", kind: str = "real", extension: bool = False) -> None:
-        """Note a row of Table 1 that no torch function stands for."""
+        """Note a row of Table 1 that has no torch function."""
 
     def met_function(self, function: Any) -> None:
         """Note a well-known function on points."""

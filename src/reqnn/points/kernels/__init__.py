@@ -64,7 +64,7 @@ def nearest_points(
 ) -> Neighbours:
     """k nearest of xyz (B, N, D) to each query (B, M, D), by tied run, then order; ties: order (B, N), tolerance (B,).
 
-    With a limit (B,), for D ≤ 3 only, the nearest stands in place of each point farther away than that.
+    With a limit (B,), for D ≤ 3 only, the nearest replaces each point farther away than that.
     """
     codes = _compiled("neighbours")
     batch, rows, dimension = query.shape

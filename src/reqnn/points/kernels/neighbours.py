@@ -8,7 +8,7 @@ every gap up to the end of the run of the k-th neighbour is clear, runs and neig
 one is not, the row is left to the reference arithmetic (`UNCLEAR`); if the run reaches the last candidate, to a wider
 search, and in the end to the reference (`OPEN`).
 
-All of it stands in one file, because numba's cache notices a change of the file of a kernel, not of those it calls.
+All of it is in one file, because numba's cache notices a change of the file of a kernel, not of those it calls.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def _contracted(weight: Tensor, dim: int, x: Q, along: int) -> Tensor:
 
 def _invariant_product(a: Q, b: Q) -> Tensor:
     if a.holds_vectors(a.rank - 2) or b.holds_vectors(b.rank - 1):
-        raise NoRuleError("a product of coordinates with coordinates (such as a covariance matrix) turns with the cloud")
+        raise NoRuleError("a product of coordinates with coordinates (such as a covariance matrix) rotates with the cloud")
     if a.layout_on(-1) != b.layout_on(-2) and (a.holds_vectors(a.rank - 1) or b.holds_vectors(b.rank - 2)):
         raise NoRuleError("coordinates are multiplied with quaternion features")
     a, b = same_parts(a, b)
@@ -176,7 +176,7 @@ def einsum(equation: str, *operands: Any) -> Any:
     if len(set(letters.values())) > 1 or (letters[quaternion[0]] is not None and first.vectors != second.vectors):
         raise NoRuleError(
             "einsum of two quaternion operands needs the coordinates x, y, z of both under one letter: anything else "
-            "(a covariance, coordinates with features) turns with the cloud"
+            "(a covariance, coordinates with features) rotates with the cloud"
         )
     return torch.einsum(",".join(terms) + "->" + output, *tensors)
 
@@ -217,7 +217,7 @@ def _einsum_real(item: Tensor, term: str, items: list[Any], letters: dict[int, s
 
 @rule("cross", "linalg_cross", extension=True)
 def cross(a: Any, b: Any, *args: Any, dim: int | None = None) -> Q:
-    """a × b turns with a and b; along an axis of coordinates, one cross product for each vector."""
+    """a × b rotates with a and b; along an axis of coordinates, one cross product for each vector."""
     along = args[0] if args else dim
     if not (isinstance(a, Q) and isinstance(b, Q)) or a.components.shape[0] == 4:
         raise NoRuleError("a cross product needs two tensors of vectors")

@@ -1,12 +1,12 @@
 """The set of rules, its options, and what its layers share: the two parts of a quaternion and how they meet.
 
-A general quaternion s + v has a real part that rotation leaves alone and an imaginary part that turns. The real parts run the
+A general quaternion s + v has a real part that rotation leaves alone and an imaginary part that rotates. The real parts run the
 ordinary network, biases and all; the imaginary parts carry orientation. They meet in two ways only, both equivariant:
 
     linear maps p, q, r of the imaginary parts enter the real ones as ‖p‖, ⟨p, q⟩ and, with a cross product, ⟨p × q, r⟩
     the real part opens or closes the imaginary one: v·γ(s)
 
-The last invariant changes its sign in a mirror: with it, and only with it, left and right are told apart.
+The last invariant changes its sign in a mirror: with it, and only with it, left and right differ.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ from reqnn.tensor import QuaternionTensor as Q
 
 full = RuleSet("full", parent=paper, options={"products": 16, "pooling": "mean", "handed": True, "unit": "both"})
 """Options: ``products``, how many invariants of each kind a layer feeds into its real part; ``pooling``, what a maximum over
-real parts does with the imaginary ones: their "mean", or that of the "winner"; ``handed``, whether triple products, which tell
-mirror images apart, are among the invariants; ``unit``, where imaginary parts are brought to unit size: in every "norm" layer,
-behind every "pool", or "both"."""
+real parts does with the imaginary ones: their "mean", or that of the "winner"; ``handed``, whether triple products, which
+distinguish mirror images, are among the invariants; ``unit``, where imaginary parts are brought to unit size: in every "norm"
+layer, behind every "pool", or "both"."""
 
 EPS = 1e-3  # of a mean squared length: what is shorter fades, and rounding is not blown up
 

@@ -2,7 +2,7 @@
 
     s′ = BN(s) with gamma and beta,    v′ = v / √(1/C Σ_c ‖v_c‖² + ε)
 
-No statistics of the batch are needed for the imaginary part: what it divides by turns with nothing.
+No statistics of the batch are needed for the imaginary part: what it divides by is invariant.
 """
 
 from __future__ import annotations

@@ -42,8 +42,8 @@ def mixed(x: Q, weight: Tensor, bias: Tensor | None, axis: int, layer: Layer, li
         return out
     if loops_serve(x, imaginary):
         imaginary = from_rows(to_rows(imaginary, axis), axis)  # one copy for both products
-    turning = weight if real is None else learned.parameter("vectors", tuple(weight.shape), imaginary, uniform)
-    vectors = layer(imaginary, turning)
+    rotating = weight if real is None else learned.parameter("vectors", tuple(weight.shape), imaginary, uniform)
+    vectors = layer(imaginary, rotating)
     channels = vectors.shape[axis + 1]
     count = whole_number(x, "products")
     maps = layer(imaginary, learned.parameter("maps", like(kinds(x) * count), imaginary, uniform))

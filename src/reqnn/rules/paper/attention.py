@@ -1,4 +1,4 @@
-"""Extension: softmax attention. Scores Σ_c ⟨q_c, k_c⟩ are invariant, the values are quaternions, so the result turns."""
+"""Extension: softmax attention. Scores Σ_c ⟨q_c, k_c⟩ are invariant, the values are quaternions, so the result rotates."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Extension: the cross product of features, a × b, which turns with a and b.
+"""Extension: the cross product of features, a × b, which rotates with a and b.
 
 It is half the commutator of pure quaternions, (ab − ba)/2, and the one product of two vectors that is a vector. The paper's
 rules are equivariant to reflections, too, so that what they make of a mirror-symmetric cloud as a whole lies in its mirror

@@ -1,4 +1,4 @@
-"""Table 1, "Density estimation": made of distances, so it has both properties by itself; ours is the same, sooner."""
+"""Table 1, "Density estimation": made of distances, so it has both properties; ours is the same, faster."""
 
 from __future__ import annotations
 

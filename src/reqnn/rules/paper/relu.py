@@ -1,7 +1,7 @@
 """Table 1, "ReLU": ReLU(f_v) = ‖f_v‖ / max{‖f_v‖, c} · f_v (paper, section 3.3, equation 5; proof in appendix C.2).
 
 c is a constant, 1 in the paper's experiments, or the mean norm of the features of one sample: c = 1/d Σ_v ‖f_v‖. The same
-rule stands for the relatives of the ReLU: LeakyReLU, PReLU, ELU, GELU, SiLU, ….
+rule replaces the relatives of the ReLU: LeakyReLU, PReLU, ELU, GELU, SiLU, ….
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The invariant layer (Deng et al., section 3.5): features read in a frame that turns with them.
+"""The invariant layer (Deng et al., section 3.5): features read in a frame that rotates with them.
 
     T = VN-MLP([V, V̄]) (3, 3),    V·Tᵀ: ⟨v_c, t_a⟩ for every channel c and axis a
 

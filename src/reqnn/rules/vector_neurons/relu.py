@@ -2,8 +2,8 @@
 
     k = U·v,    v′ = α·v + (1 − α)·(v  if ⟨v, k⟩ ≥ 0,  else  v − ⟨v, k⟩/‖k‖² · k)
 
-What points against its direction k loses that part. U is learned, so k turns with v. Behind a batch-norm k is the linear map of
-what the batch-norm was given: as in the publication, direction and feature are both linear in the input of the layer.
+What points against its direction k loses that part. U is learned, so k rotates with v. Behind a batch-norm k is the linear map
+of what the batch-norm was given: as in the publication, direction and feature are both linear in the input of the layer.
 """
 
 from __future__ import annotations
