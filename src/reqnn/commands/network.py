@@ -52,7 +52,7 @@ class NetworkCommand(Command):
     strict: bool = False
     """Refuse rules that go beyond the paper."""
 
-    rules: Literal["paper", "vector-neurons", "full"] = "paper"
+    rules: Literal["paper", "vector-neurons", "full", "frames"] = "paper"
     """The rule set of the revision."""
     init: Literal["fresh", "copy"] = "fresh"
     """Weights of the revised network: new, or the original's wherever shapes allow."""
