@@ -89,7 +89,9 @@ def polar_form(q: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     v = imaginary(q)
     length, at_real = _nonzero_length(v)
     axis = torch.where(at_real, _first_axis(v), v / length)
-    angle = 2 * torch.atan2(torch.where(at_real, 0.0, length), q[..., :1])
+    w = q[..., :1]
+    w = torch.where(at_real & (w == 0), 1.0, w)  # the angle of 0 is 0, and so is its gradient
+    angle = 2 * torch.atan2(torch.where(at_real, 0.0, length), w)
     return norm(q), axis, angle[..., 0]
 
 

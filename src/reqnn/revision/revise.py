@@ -265,7 +265,9 @@ def _initialise(twin: nn.Module, model: nn.Module, init: str) -> list[str]:
     if init == "fresh":
         for module in twin.modules():
             reset = getattr(module, "reset_parameters", getattr(module, "_reset_parameters", None))
-            if callable(reset):
+            if isinstance(module, nn.GroupNorm) and module.bias is None:  # which torch before 2.13 does not expect
+                nn.init.ones_(module.weight)
+            elif callable(reset):
                 reset()
         return []
     original = dict(model.named_parameters())
