@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numba import prange
 
-from reqnn.kernels.compile import compiled
+from reqnn.kernels.compile import compiled, loop
 
 CHUNK = 32  # channels that one task of a scatter owns
 SEARCHED = 64  # channels that one task of a search owns
@@ -32,7 +32,7 @@ def _edge(y, z, j, i, r, room):  # type: ignore[no-untyped-def]
     return room
 
 
-@compiled(parallel=True, fastmath={"contract", "reassoc"})
+@loop(fastmath={"contract", "reassoc"})
 def power(y, z, neighbour, start, weight, sums):  # type: ignore[no-untyped-def]
     """Σ weight·‖e‖² over all rows, (blocks, C)."""
     centres, channels = start.shape[0] - 1, y.shape[2]
@@ -48,7 +48,7 @@ def power(y, z, neighbour, start, weight, sums):  # type: ignore[no-untyped-def]
         sums[block] = total
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def relu(y, z, neighbour, start, first, last, s, bound, out):  # type: ignore[no-untyped-def]
     """ReLU(s·e) of the rows of some centres, (rows, 3, C)."""
     channels = y.shape[2]
@@ -64,7 +64,7 @@ def relu(y, z, neighbour, start, first, last, s, bound, out):  # type: ignore[no
                 h[2, c] = gain * e[2, c]
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def relu_back(y, z, neighbour, start, first, last, s, bound, gradient, slopes):  # type: ignore[no-untyped-def]
     """The derivative of `relu` by e, in place of the gradient, and by s, a sum per centre: (last - first, C)."""
     channels = y.shape[2]
@@ -90,7 +90,7 @@ def relu_back(y, z, neighbour, start, first, last, s, bound, gradient, slopes): 
                 g[2, c] = gain * w + along * h
 
 
-@compiled(parallel=True)
+@loop()
 def add_to_ends(gradient, neighbour, start, first, last, of_y, of_z):  # type: ignore[no-untyped-def]
     """The gradient of every edge of some centres, added to its two ends; any number of parts."""
     parts, channels = of_y.shape[1], of_y.shape[2]
@@ -106,7 +106,7 @@ def add_to_ends(gradient, neighbour, start, first, last, of_y, of_z):  # type: i
                         at_z[c] += g[c]
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def spread(y, z, neighbour, start, weight, extra, of_y, of_z):  # type: ignore[no-untyped-def]
     """extra·weight·e of all edges, added to both their ends: what comes through the batch statistics."""
     centres, channels = start.shape[0] - 1, y.shape[2]
@@ -124,7 +124,7 @@ def spread(y, z, neighbour, start, weight, extra, of_y, of_z):  # type: ignore[n
                         at_z[c] += value
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def longest_rows(x, start, weight, first, winner, out, sums):  # type: ignore[no-untyped-def]
     """The longest row of each centre and channel: its number (centres, C), itself (centres, 3, C), Σ weight·‖x‖² (centres, C).
 
@@ -151,7 +151,7 @@ def longest_rows(x, start, weight, first, winner, out, sums):  # type: ignore[no
                 out[q, part, c] = row[part, c]
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def longest_rows_back(h, matrix, start, weight, first, winner, gradient, of_h, of_matrix):  # type: ignore[no-untyped-def]
     """The derivative of the longest rows of h·matrixᵀ, added to weight·of_h (rows, 3, C) and to of_matrix (tasks, O, C).
 
@@ -176,7 +176,7 @@ def longest_rows_back(h, matrix, start, weight, first, winner, gradient, of_h, o
                     gw[c] += u * row[0, c] + v * row[1, c] + t * row[2, c]
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def longest(y, z, neighbour, start, weight, measured, winner, edge, sums):  # type: ignore[no-untyped-def]
     """The longest edge of each centre in each channel, as `longest_rows`; Σ weight·‖e‖² (blocks, C) if measured."""
     centres, channels = z.shape[0], z.shape[2]
@@ -216,15 +216,16 @@ def longest(y, z, neighbour, start, weight, measured, winner, edge, sums):  # ty
         sums[block, first:last] = power
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def longest_back(y, z, neighbour, start, weight, winner, gradient, slope, measured, of_y, of_z):  # type: ignore[no-untyped-def]
-    """The derivative of `longest`: the winner's goes to its two ends, that of the sums, slope (C,), to all edges."""
+    """The derivative of `longest`: the winner's goes to its two ends, that of the sums, slope (C,), to all edges.
+
+    of_y starts as 0, of_z as the gradient.
+    """
     centres, channels = z.shape[0], z.shape[2]
     for task in prange((channels + CHUNK - 1) // CHUNK):
         a, b = task * CHUNK, min((task + 1) * CHUNK, channels)
         wide, factor = b - a, slope[a:b]
-        of_y[:, :, a:b] = 0
-        of_z[:, :, a:b] = gradient[:, :, a:b]
         if measured:
             for i in range(centres):
                 for part in range(3):
@@ -250,7 +251,7 @@ def longest_back(y, z, neighbour, start, weight, winner, gradient, slope, measur
                     of_y[j, part, c] += gradient[i, part, c]
 
 
-@compiled(parallel=True, fastmath={"contract", "reassoc"})
+@loop(fastmath={"contract", "reassoc"})
 def weighted(y, idx, w, out):  # type: ignore[no-untyped-def]
     """Σ_k w[i, k]·y[idx[i, k]]. Shapes: y (M, D), idx and w (P, K) → out (P, D)"""
     for i in prange(idx.shape[0]):
@@ -262,7 +263,7 @@ def weighted(y, idx, w, out):  # type: ignore[no-untyped-def]
                 row[c] += a * yj[c]
 
 
-@compiled(parallel=True, fastmath={"contract", "reassoc"})
+@loop(fastmath={"contract", "reassoc"})
 def weighted_back_w(y, idx, gradient, of_w):  # type: ignore[no-untyped-def]
     """The derivative of `weighted` by w."""
     for i in prange(idx.shape[0]):
@@ -274,7 +275,7 @@ def weighted_back_w(y, idx, gradient, of_w):  # type: ignore[no-untyped-def]
             of_w[i, k] = total
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def weighted_back_y(idx, w, gradient, of_y):  # type: ignore[no-untyped-def]
     """The derivative of `weighted` by y, added to of_y (M, D)."""
     wide = of_y.shape[1]

@@ -10,13 +10,13 @@ from __future__ import annotations
 import numpy as np
 from numba import prange
 
-from reqnn.kernels.compile import compiled
+from reqnn.kernels.compile import compiled, loop
 
 BLOCK = 128  # rows that one task works on
 TILE = 16  # rows that are transposed at a time if channels come before places: a cache line
 
 
-@compiled(parallel=True, fastmath={"contract", "reassoc"})
+@loop(fastmath={"contract", "reassoc"})
 def power(x, sums):  # type: ignore[no-untyped-def]
     """Σ ‖x‖² of each channel."""
     places, _, channels = x.shape
@@ -29,7 +29,7 @@ def power(x, sums):  # type: ignore[no-untyped-def]
         sums[block] = total
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def forward(x, s, bound, out):  # type: ignore[no-untyped-def]
     """u·‖u‖ / max{‖u‖, bound} with u = s·x."""
     places, _, channels = x.shape
@@ -44,7 +44,7 @@ def forward(x, s, bound, out):  # type: ignore[no-untyped-def]
                 out[p, 2, c] = gain * f
 
 
-@compiled(parallel=True, fastmath={"contract", "reassoc"})
+@loop(fastmath={"contract", "reassoc"})
 def slopes(x, s, bound, gradient, sums):  # type: ignore[no-untyped-def]
     """∂/∂s of `forward`, summed over places: ⟨g, u′⟩ = gain·⟨g, x⟩·(2 where the ReLU shrinks, else 1)."""
     places, _, channels = x.shape
@@ -60,7 +60,7 @@ def slopes(x, s, bound, gradient, sums):  # type: ignore[no-untyped-def]
         sums[block] = total
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def backward(x, s, bound, gradient, extra, out):  # type: ignore[no-untyped-def]
     """∂/∂x of `forward`, applied to the gradient, and extra·x, which comes through the batch statistics."""
     places, _, channels = x.shape
@@ -109,7 +109,7 @@ def _write(tile, first, last, values):  # type: ignore[no-untyped-def]
             values[(first + t) // n, :, (first + t) % n] = tile[t]
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def squared_norm(x, s, bound, out):  # type: ignore[no-untyped-def]
     """‖`forward`‖², (G, C, n): r² above the bound, r⁴/bound² below, with r = s·‖x‖."""
     places, _, channels = x.shape
@@ -124,7 +124,7 @@ def squared_norm(x, s, bound, out):  # type: ignore[no-untyped-def]
         _write(tile, first, last, out)
 
 
-@compiled(parallel=True, fastmath={"contract", "reassoc"})
+@loop(fastmath={"contract", "reassoc"})
 def squared_norm_slopes(x, s, bound, gradient, sums):  # type: ignore[no-untyped-def]
     """∂/∂s of `squared_norm`, summed over places."""
     places, _, channels = x.shape
@@ -145,7 +145,7 @@ def squared_norm_slopes(x, s, bound, gradient, sums):  # type: ignore[no-untyped
         sums[block] = total
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def squared_norm_backward(x, s, bound, gradient, extra, out):  # type: ignore[no-untyped-def]
     """∂/∂x of `squared_norm`, applied to the gradient, and extra·x."""
     places, _, channels = x.shape
@@ -164,7 +164,7 @@ def squared_norm_backward(x, s, bound, gradient, extra, out):  # type: ignore[no
                 out[p, 2, c] = factor * f
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def longest(x, inner, size, winner, out):  # type: ignore[no-untyped-def]
     """The longest of `size` rows, `inner` rows apart, in each channel: its place (Q, C) and itself (Q, 3, C).
 
@@ -189,7 +189,7 @@ def longest(x, inner, size, winner, out):  # type: ignore[no-untyped-def]
                 out[q, part, c] = row[part, c]
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def longest_backward(x, inner, size, winner, gradient, extra, out):  # type: ignore[no-untyped-def]
     """The gradient at the winners, and extra·x everywhere."""
     _, _, channels = x.shape
