@@ -19,7 +19,7 @@ from reqnn.version import __version__
 
 _TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
 _LEAST_SPREAD = 1e-6
-_IN_TRAINING = 8  # passes with random rotations, and with the cube's, in training mode: its rules are those of eval mode but for the statistics
+_IN_TRAINING = 8  # passes with random rotations, and with the cube's, in training mode: only the statistics differ there
 _MOST_ALONE = 8  # clouds that are also run by themselves
 
 

@@ -1,4 +1,7 @@
-"""How kernels are compiled: once per machine if a cache can be written, without the GIL, with exact arithmetic."""
+"""How kernels are compiled: once per machine if a cache can be written, without the GIL, with exact arithmetic.
+
+Loops write arrays number by number: `a[i] = b` with an array b makes numba compile its error message, for ten seconds.
+"""
 
 from __future__ import annotations
 
@@ -38,10 +41,10 @@ class Loop:
     shared: Callable[..., None]
 
 
-def loop(**options: Any) -> Callable[[FunctionType], Loop]:
+def loop(**options: Any) -> Callable[[Callable], Loop]:
     """Make a `Loop` of a function."""
 
-    def compile_twice(function: FunctionType) -> Loop:
+    def compile_twice(function: Any) -> Loop:
         twin = FunctionType(function.__code__, function.__globals__, function.__name__)
         twin.__qualname__ = f"{function.__qualname__}_in_parallel"  # numba's cache goes by this name, not by the options
         return Loop(compiled(function, **options), compiled(twin, parallel=True, **options))

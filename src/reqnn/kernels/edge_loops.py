@@ -45,7 +45,8 @@ def power(y, z, neighbour, start, weight, sums):  # type: ignore[no-untyped-def]
                 e0, e1, e2 = e[0], e[1], e[2]
                 for c in range(channels):
                     total[c] += w * (e0[c] * e0[c] + e1[c] * e1[c] + e2[c] * e2[c])
-        sums[block] = total
+        for c in range(channels):
+            sums[block, c] = total[c]
 
 
 @loop(fastmath={"contract"})
@@ -164,8 +165,11 @@ def longest_rows_back(h, matrix, start, weight, first, winner, gradient, of_h, o
         own = of_matrix[task]
         for q in range(task * size, min((task + 1) * size, centres)):
             begin = start[first + q] - start[first]
-            if weight[start[first + q]] != 1:  # the first row of a group that is not full
-                of_h[begin] *= weight[start[first + q]]
+            many = weight[start[first + q]]
+            if many != 1:  # the first row of a group that is not full
+                for part in range(3):
+                    for c in range(channels):
+                        of_h[begin, part, c] *= many
             for o in range(outputs):
                 row, given, w, gw = h[begin + winner[q, o]], of_h[begin + winner[q, o]], matrix[o], own[o]
                 u, v, t = gradient[q, 0, o], gradient[q, 1, o], gradient[q, 2, o]
@@ -213,7 +217,8 @@ def longest(y, z, neighbour, start, weight, measured, winner, edge, sums):  # ty
                 won0[c] = flat[at] + z0[c]
                 won1[c] = flat[at + step] + z1[c]
                 won2[c] = flat[at + step + step] + z2[c]
-        sums[block, first:last] = power
+        for c in range(wide):
+            sums[block, first + c] = power[c]
 
 
 @loop(fastmath={"contract"})

@@ -61,8 +61,8 @@ def moments(s, weight, sums):  # type: ignore[no-untyped-def]
             for c in range(channels):
                 once[c] += w * row[c]
                 twice[c] += w * row[c] * row[c]
-        sums[block, 0] = once
-        sums[block, 1] = twice
+        for c in range(channels):
+            sums[block, 0, c], sums[block, 1, c] = once[c], twice[c]
 
 
 @compiled(fastmath={"contract", "reassoc"})

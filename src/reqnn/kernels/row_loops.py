@@ -26,7 +26,8 @@ def power(x, sums):  # type: ignore[no-untyped-def]
         for p in range(block * size, min((block + 1) * size, places)):
             for c in range(channels):
                 total[c] += x[p, 0, c] * x[p, 0, c] + x[p, 1, c] * x[p, 1, c] + x[p, 2, c] * x[p, 2, c]
-        sums[block] = total
+        for c in range(channels):
+            sums[block, c] = total[c]
 
 
 @loop(fastmath={"contract"})
@@ -57,7 +58,8 @@ def slopes(x, s, bound, gradient, sums):  # type: ignore[no-untyped-def]
                 r = s[c] * np.sqrt(d * d + e * e + f * f)
                 gain = x.dtype.type(1) if r >= bound else 2 * (r / bound)
                 total[c] += gain * (d * gradient[p, 0, c] + e * gradient[p, 1, c] + f * gradient[p, 2, c])
-        sums[block] = total
+        for c in range(channels):
+            sums[block, c] = total[c]
 
 
 @loop(fastmath={"contract"})
@@ -92,7 +94,8 @@ def _read(values, first, last, tile):  # type: ignore[no-untyped-def]
                 tile[t, c] = values[g, c, i + t]
     else:
         for t in range(last - first):
-            tile[t] = values[(first + t) // n, :, (first + t) % n]
+            for c in range(values.shape[1]):
+                tile[t, c] = values[(first + t) // n, c, (first + t) % n]
 
 
 @compiled
@@ -106,7 +109,8 @@ def _write(tile, first, last, values):  # type: ignore[no-untyped-def]
                 values[g, c, i + t] = tile[t, c]
     else:
         for t in range(last - first):
-            values[(first + t) // n, :, (first + t) % n] = tile[t]
+            for c in range(values.shape[1]):
+                values[(first + t) // n, c, (first + t) % n] = tile[t, c]
 
 
 @loop(fastmath={"contract"})
@@ -142,7 +146,8 @@ def squared_norm_slopes(x, s, bound, gradient, sums):  # type: ignore[no-untyped
                     r = s[c] * s[c] * square
                     slope = x.dtype.type(2) if r >= bound * bound else 4 * (r / (bound * bound))
                     total[c] += tile[p - first, c] * slope * s[c] * square
-        sums[block] = total
+        for c in range(channels):
+            sums[block, c] = total[c]
 
 
 @loop(fastmath={"contract"})
