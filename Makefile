@@ -19,7 +19,7 @@ types: $(STAMP)
 	$(BIN)/mypy
 
 unit: $(STAMP)
-	$(BIN)/python -m pytest -n 2 --durations=10
+	$(BIN)/python -m pytest -n 2 --dist worksteal --durations=10
 
 docs: $(VENV)/.docs
 	$(BIN)/mkdocs build --strict --clean

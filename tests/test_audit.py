@@ -13,7 +13,7 @@ from reqnn.errors import InputError
 from reqnn.models import list_models
 from reqnn.models.registry import model_entry
 from reqnn.revision import revise
-from reqnn.revision.clouds import cube_rotations
+from reqnn.revision.clouds import cube_rotations, dealt_out
 from reqnn.zoo import create_model
 from surfaces import points_in_balls, surfaces
 
@@ -279,6 +279,10 @@ def test_cube_rotations():
     assert len({tuple(m.flatten().tolist()) for m in cube}) == 24
     assert torch.equal(cube @ cube.mT, torch.eye(3, dtype=torch.float64).expand(24, 3, 3))
     assert torch.equal(cube[0], torch.eye(3, dtype=torch.float64))
+    for clouds, passes in ((1, 24), (4, 6), (5, 5), (30, 1)):
+        dealt = torch.stack(dealt_out(cube, clouds))
+        assert dealt.shape == (passes, clouds, 3, 3)
+        assert torch.equal(dealt.flatten(0, 1)[:24], cube)
 
 
 @pytest.mark.parametrize(

@@ -160,13 +160,24 @@ def test_dgcnn_with_votes():
         create_model("dgcnn", votes=2)
 
 
-@pytest.mark.parametrize("extra", [{}, {"votes": 3}, {"votes": 2, "stem": 8}], ids=str)
+EXTRAS = pytest.mark.parametrize("extra", [{}, {"votes": 3}, {"votes": 2, "stem": 8}], ids=str)
+
+
+def audit_on_the_farthest_points(extra, modes=("eval", "train"), **options):
+    net = create_model("dgcnn", width=1 / 16, k=6, sample=16, **extra, **options).double()
+    points = torch.randn(4, 40, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
+    return audit(net, points, rotations=3, permutations=2, vector_axis=-1, modes=modes)
+
+
+@EXTRAS
 @pytest.mark.parametrize("rules", ["paper", "vector-neurons", "full"])
 def test_dgcnn_on_the_farthest_points_keeps_its_answers(rules, extra):
-    options = {"width": 1 / 16, "k": 6, "sample": 16, **extra}
-    points = torch.randn(4, 40, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
-    assert audit(create_model("dgcnn", equivariant=True, rules=rules, **options).double(), points, vector_axis=-1).ok
-    assert not audit(create_model("dgcnn", **options).double(), points, vector_axis=-1).ok
+    assert audit_on_the_farthest_points(extra, equivariant=True, rules=rules).ok
+
+
+@EXTRAS
+def test_the_ordinary_dgcnn_on_the_farthest_points_does_not(extra):
+    assert not audit_on_the_farthest_points(extra, modes=("eval",)).ok
 
 
 def test_levels_of_the_hierarchy():

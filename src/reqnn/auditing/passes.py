@@ -13,13 +13,13 @@ from reqnn import quaternion
 from reqnn.auditing.layers import Layer, merged_rows
 from reqnn.auditing.report import AuditReport
 from reqnn.errors import InputError, NoRuleError
-from reqnn.revision.clouds import Clouds, cube_rotations, random_turns, read_clouds
+from reqnn.revision.clouds import Clouds, cube_rotations, dealt_out, random_turns, read_clouds
 from reqnn.revision.watched import WatchedCopy
 from reqnn.version import __version__
 
 _TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
 _LEAST_SPREAD = 1e-6
-_IN_TRAINING = 8  # rotations, and cube rotations, in training mode: its rules are those of eval mode but for the statistics
+_IN_TRAINING = 8  # passes with random rotations, and with the cube's, in training mode: only the statistics differ there
 _MOST_ALONE = 8  # clouds that are also run by themselves
 
 
@@ -38,7 +38,7 @@ def audit(
 ) -> AuditReport:
     """Measure for each layer whether it turns with the cloud, or stays, and follows or ignores the order of the points.
 
-        max |f(T x) − T f(x)| / rms f(x),    T: rotations (uniform on SO(3), one a cloud, and the 24 of the cube),
+        max |f(T x) − T f(x)| / rms f(x),    T: rotations (uniform on SO(3) and the 24 of the cube, one per cloud),
                                                 orders of the points, a cloud alone instead of in its batch
 
     The network itself is left untouched: a copy runs in `dtype` without gradients or dropout. Where normalisation
@@ -68,7 +68,7 @@ def audit(
     generator = torch.Generator().manual_seed(seed)
     clouds = read_clouds(net, points, vector_axis, scalars, dtype, generator)
     turns = random_turns(quaternion.random_matrix(rotations, generator, torch.float64), clouds.count)
-    cube = list(cube_rotations()[:, None].expand(-1, clouds.count, 3, 3))
+    cube = dealt_out(cube_rotations(), clouds.count)
     orders = [clouds.random_orders(generator) for _ in range(permutations)]
 
     audited = WatchedCopy(net, dtype, seed)

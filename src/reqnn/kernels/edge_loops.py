@@ -14,7 +14,7 @@ from __future__ import annotations
 import numpy as np
 from numba import prange
 
-from reqnn.kernels.compile import compiled
+from reqnn.kernels.compile import compiled, loop
 
 CHUNK = 32  # channels that one task of a scatter owns
 SEARCHED = 64  # channels that one task of a search owns
@@ -32,7 +32,7 @@ def _edge(y, z, j, i, r, room):  # type: ignore[no-untyped-def]
     return room
 
 
-@compiled(parallel=True, fastmath={"contract", "reassoc"})
+@loop(fastmath={"contract", "reassoc"})
 def power(y, z, neighbour, start, weight, sums):  # type: ignore[no-untyped-def]
     """Σ weight·‖e‖² over all rows, (blocks, C)."""
     centres, channels = start.shape[0] - 1, y.shape[2]
@@ -45,10 +45,11 @@ def power(y, z, neighbour, start, weight, sums):  # type: ignore[no-untyped-def]
                 e0, e1, e2 = e[0], e[1], e[2]
                 for c in range(channels):
                     total[c] += w * (e0[c] * e0[c] + e1[c] * e1[c] + e2[c] * e2[c])
-        sums[block] = total
+        for c in range(channels):
+            sums[block, c] = total[c]
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def relu(y, z, neighbour, start, first, last, s, bound, out):  # type: ignore[no-untyped-def]
     """ReLU(s·e) of the rows of some centres, (rows, 3, C)."""
     channels = y.shape[2]
@@ -64,7 +65,7 @@ def relu(y, z, neighbour, start, first, last, s, bound, out):  # type: ignore[no
                 h[2, c] = gain * e[2, c]
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def relu_back(y, z, neighbour, start, first, last, s, bound, gradient, slopes):  # type: ignore[no-untyped-def]
     """The derivative of `relu` by e, in place of the gradient, and by s, a sum per centre: (last - first, C)."""
     channels = y.shape[2]
@@ -90,7 +91,7 @@ def relu_back(y, z, neighbour, start, first, last, s, bound, gradient, slopes): 
                 g[2, c] = gain * w + along * h
 
 
-@compiled(parallel=True)
+@loop()
 def add_to_ends(gradient, neighbour, start, first, last, of_y, of_z):  # type: ignore[no-untyped-def]
     """The gradient of every edge of some centres, added to its two ends; any number of parts."""
     parts, channels = of_y.shape[1], of_y.shape[2]
@@ -106,7 +107,7 @@ def add_to_ends(gradient, neighbour, start, first, last, of_y, of_z):  # type: i
                         at_z[c] += g[c]
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def spread(y, z, neighbour, start, weight, extra, of_y, of_z):  # type: ignore[no-untyped-def]
     """extra·weight·e of all edges, added to both their ends: what comes through the batch statistics."""
     centres, channels = start.shape[0] - 1, y.shape[2]
@@ -124,7 +125,7 @@ def spread(y, z, neighbour, start, weight, extra, of_y, of_z):  # type: ignore[n
                         at_z[c] += value
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def longest_rows(x, start, weight, first, winner, out, sums):  # type: ignore[no-untyped-def]
     """The longest row of each centre and channel: its number (centres, C), itself (centres, 3, C), Σ weight·‖x‖² (centres, C).
 
@@ -151,7 +152,7 @@ def longest_rows(x, start, weight, first, winner, out, sums):  # type: ignore[no
                 out[q, part, c] = row[part, c]
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def longest_rows_back(h, matrix, start, weight, first, winner, gradient, of_h, of_matrix):  # type: ignore[no-untyped-def]
     """The derivative of the longest rows of h·matrixᵀ, added to weight·of_h (rows, 3, C) and to of_matrix (tasks, O, C).
 
@@ -164,8 +165,11 @@ def longest_rows_back(h, matrix, start, weight, first, winner, gradient, of_h, o
         own = of_matrix[task]
         for q in range(task * size, min((task + 1) * size, centres)):
             begin = start[first + q] - start[first]
-            if weight[start[first + q]] != 1:  # the first row of a group that is not full
-                of_h[begin] *= weight[start[first + q]]
+            many = weight[start[first + q]]
+            if many != 1:  # the first row of a group that is not full
+                for part in range(3):
+                    for c in range(channels):
+                        of_h[begin, part, c] *= many
             for o in range(outputs):
                 row, given, w, gw = h[begin + winner[q, o]], of_h[begin + winner[q, o]], matrix[o], own[o]
                 u, v, t = gradient[q, 0, o], gradient[q, 1, o], gradient[q, 2, o]
@@ -176,7 +180,7 @@ def longest_rows_back(h, matrix, start, weight, first, winner, gradient, of_h, o
                     gw[c] += u * row[0, c] + v * row[1, c] + t * row[2, c]
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def longest(y, z, neighbour, start, weight, measured, winner, edge, sums):  # type: ignore[no-untyped-def]
     """The longest edge of each centre in each channel, as `longest_rows`; Σ weight·‖e‖² (blocks, C) if measured."""
     centres, channels = z.shape[0], z.shape[2]
@@ -213,18 +217,20 @@ def longest(y, z, neighbour, start, weight, measured, winner, edge, sums):  # ty
                 won0[c] = flat[at] + z0[c]
                 won1[c] = flat[at + step] + z1[c]
                 won2[c] = flat[at + step + step] + z2[c]
-        sums[block, first:last] = power
+        for c in range(wide):
+            sums[block, first + c] = power[c]
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def longest_back(y, z, neighbour, start, weight, winner, gradient, slope, measured, of_y, of_z):  # type: ignore[no-untyped-def]
-    """The derivative of `longest`: the winner's goes to its two ends, that of the sums, slope (C,), to all edges."""
+    """The derivative of `longest`: the winner's goes to its two ends, that of the sums, slope (C,), to all edges.
+
+    of_y starts as 0, of_z as the gradient.
+    """
     centres, channels = z.shape[0], z.shape[2]
     for task in prange((channels + CHUNK - 1) // CHUNK):
         a, b = task * CHUNK, min((task + 1) * CHUNK, channels)
         wide, factor = b - a, slope[a:b]
-        of_y[:, :, a:b] = 0
-        of_z[:, :, a:b] = gradient[:, :, a:b]
         if measured:
             for i in range(centres):
                 for part in range(3):
@@ -250,7 +256,7 @@ def longest_back(y, z, neighbour, start, weight, winner, gradient, slope, measur
                     of_y[j, part, c] += gradient[i, part, c]
 
 
-@compiled(parallel=True, fastmath={"contract", "reassoc"})
+@loop(fastmath={"contract", "reassoc"})
 def weighted(y, idx, w, out):  # type: ignore[no-untyped-def]
     """Σ_k w[i, k]·y[idx[i, k]]. Shapes: y (M, D), idx and w (P, K) → out (P, D)"""
     for i in prange(idx.shape[0]):
@@ -262,7 +268,7 @@ def weighted(y, idx, w, out):  # type: ignore[no-untyped-def]
                 row[c] += a * yj[c]
 
 
-@compiled(parallel=True, fastmath={"contract", "reassoc"})
+@loop(fastmath={"contract", "reassoc"})
 def weighted_back_w(y, idx, gradient, of_w):  # type: ignore[no-untyped-def]
     """The derivative of `weighted` by w."""
     for i in prange(idx.shape[0]):
@@ -274,7 +280,7 @@ def weighted_back_w(y, idx, gradient, of_w):  # type: ignore[no-untyped-def]
             of_w[i, k] = total
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def weighted_back_y(idx, w, gradient, of_y):  # type: ignore[no-untyped-def]
     """The derivative of `weighted` by y, added to of_y (M, D)."""
     wide = of_y.shape[1]

@@ -164,7 +164,7 @@ class _Longest(torch.autograd.Function):
         groups, (of_edge, of_sums, _) = ctx.groups, gradients
         of_edge = torch.zeros_like(z) if of_edge is None else of_edge.contiguous()
         slope = z.new_zeros(z.shape[2]) if of_sums is None else (2 * of_sums).to(z.dtype)
-        of_y, of_z = torch.empty_like(y), torch.empty_like(z)
+        of_y, of_z = torch.zeros_like(y), of_edge.clone()  # the loop adds to them
         where = (groups.neighbour, groups.start, groups.weight)
         run(edge_loops.longest_back, y, z, *where, winner, of_edge, slope, of_sums is not None, of_y, of_z)
         return of_y, of_z, None, None

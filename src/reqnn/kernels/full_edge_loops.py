@@ -9,14 +9,14 @@ from __future__ import annotations
 import numpy as np
 from numba import prange
 
-from reqnn.kernels.compile import compiled
+from reqnn.kernels.compile import compiled, loop
 from reqnn.kernels.edge_loops import _edge
 from reqnn.kernels.full_loops import _found, _pulled
 
 ROWS = 64  # of a task
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def invariants(y, z, neighbour, start, first, last, count, out):  # type: ignore[no-untyped-def]
     """The invariants of the rows of some centres: (rows, kinds·count)."""
     width = y.shape[2]
@@ -26,7 +26,7 @@ def invariants(y, z, neighbour, start, first, last, count, out):  # type: ignore
             _found(_edge(y, z, neighbour[r], i, r, room), count, out[r - start[first]])
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def invariants_back(y, z, neighbour, start, first, last, count, gradient, of_e):  # type: ignore[no-untyped-def]
     """The way back through `invariants` for the rows of some centres: (rows, 3, kinds·count)."""
     width = y.shape[2]
@@ -37,7 +37,7 @@ def invariants_back(y, z, neighbour, start, first, last, count, gradient, of_e):
             _pulled(_edge(y, z, neighbour[r], i, r, room), count, gradient[q], weight, of_e[q])
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def add_ends(s, a, b, neighbour, start, first, last):  # type: ignore[no-untyped-def]
     """s + a[j] + b[i] of the rows of some centres, in place of s (rows, C)."""
     channels = s.shape[1]
@@ -49,7 +49,7 @@ def add_ends(s, a, b, neighbour, start, first, last):  # type: ignore[no-untyped
                 row[c] += aj[c] + bi[c]
 
 
-@compiled(parallel=True, fastmath={"contract", "reassoc"})
+@loop(fastmath={"contract", "reassoc"})
 def moments(s, weight, sums):  # type: ignore[no-untyped-def]
     """Σ weight·s and Σ weight·s², (blocks, 2, C) float64."""
     rows, channels = s.shape
@@ -61,8 +61,8 @@ def moments(s, weight, sums):  # type: ignore[no-untyped-def]
             for c in range(channels):
                 once[c] += w * row[c]
                 twice[c] += w * row[c] * row[c]
-        sums[block, 0] = once
-        sums[block, 1] = twice
+        for c in range(channels):
+            sums[block, 0, c], sums[block, 1, c] = once[c], twice[c]
 
 
 @compiled(fastmath={"contract", "reassoc"})
@@ -84,7 +84,7 @@ def _inner(a, b):  # type: ignore[no-untyped-def]
     return total
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def activate(s, y, z, neighbour, start, first, last, scale, shift, unit, gated, slope, real, imaginary):  # type: ignore[no-untyped-def]
     """Both parts of the rows of some centres behind batch-norm, leaky ReLU (slope) and gate: (rows, C), (rows, 3, C)."""
     channels = s.shape[1]
@@ -104,7 +104,7 @@ def activate(s, y, z, neighbour, start, first, last, scale, shift, unit, gated, 
                     to[c] = gate[c] * row[c]
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def activate_back(  # type: ignore[no-untyped-def]
     s, y, z, neighbour, start, first, last, scale, shift, unit, gated, slope, of_real, of_imaginary, of_s, of_e, sums
 ):
@@ -153,7 +153,7 @@ def activate_back(  # type: ignore[no-untyped-def]
                     to[c] = factor * gate[c] * g[c] - shrink * row[c]
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def pool(  # type: ignore[no-untyped-def]
     s, y, z, neighbour, start, weight, size, first, last, scale, shift, unit, gated, largest, winner, imaginary
 ):
@@ -189,7 +189,7 @@ def pool(  # type: ignore[no-untyped-def]
                     total[c] += gate[c] * row[c]
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def pool_back(  # type: ignore[no-untyped-def]
     s, y, z, neighbour, start, weight, size, first, last, scale, shift, unit, gated, winner, of_largest, of_imaginary, *outputs
 ):

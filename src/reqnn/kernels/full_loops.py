@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numba import prange
 
-from reqnn.kernels.compile import compiled
+from reqnn.kernels.compile import compiled, loop
 
 ROWS = 256  # of a task
 
@@ -66,7 +66,7 @@ def _pulled(e, count, given, weight, out):  # type: ignore[no-untyped-def]
                 of_r[c] = of_triple[c] * (p1[c] * q2[c] - p2[c] * q1[c])
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def row_invariants(maps, count, out):  # type: ignore[no-untyped-def]
     """The invariants of every row."""
     rows = maps.shape[0]
@@ -75,7 +75,7 @@ def row_invariants(maps, count, out):  # type: ignore[no-untyped-def]
             _found(maps[i], count, out[i])
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def row_invariants_back(maps, count, gradient, out):  # type: ignore[no-untyped-def]
     """The way back through `row_invariants`."""
     rows = maps.shape[0]
@@ -85,7 +85,7 @@ def row_invariants_back(maps, count, gradient, out):  # type: ignore[no-untyped-
             _pulled(maps[i], count, gradient[i], weight, out[i])
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def gated(s, v, out):  # type: ignore[no-untyped-def]
     """γ(s)·v. Shapes: s (P, C), v (P, 3, C) → out (P, 3, C)"""
     rows, channels = s.shape
@@ -102,7 +102,7 @@ def gated(s, v, out):  # type: ignore[no-untyped-def]
                     product[c] = gate[c] * vector[c]
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def gated_back(s, v, gradient, of_s, of_v):  # type: ignore[no-untyped-def]
     """The way back through `gated`: γ′·⟨g, v⟩ and γ·g, with γ′ = ½(1 + s²)^(−3/2)."""
     rows, channels = s.shape
@@ -136,7 +136,7 @@ def _dot(a, b):  # type: ignore[no-untyped-def]
     return total
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def unit(v, eps, out):  # type: ignore[no-untyped-def]
     """v / √(1/C Σ_c ‖v_c‖² + ε) of every row. Shapes: v (P, 3, C) → out (P, 3, C)"""
     rows, _, channels = v.shape
@@ -149,7 +149,7 @@ def unit(v, eps, out):  # type: ignore[no-untyped-def]
                     to[c] = size * row[c]
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def unit_back(v, eps, gradient, out):  # type: ignore[no-untyped-def]
     """The way back through `unit`: f·g − f³/C·⟨g, v⟩·v with f = 1/size."""
     rows, _, channels = v.shape

@@ -10,13 +10,13 @@ from __future__ import annotations
 import numpy as np
 from numba import prange
 
-from reqnn.kernels.compile import compiled
+from reqnn.kernels.compile import compiled, loop
 
 BLOCK = 128  # rows that one task works on
 TILE = 16  # rows that are transposed at a time if channels come before places: a cache line
 
 
-@compiled(parallel=True, fastmath={"contract", "reassoc"})
+@loop(fastmath={"contract", "reassoc"})
 def power(x, sums):  # type: ignore[no-untyped-def]
     """Σ ‖x‖² of each channel."""
     places, _, channels = x.shape
@@ -26,10 +26,11 @@ def power(x, sums):  # type: ignore[no-untyped-def]
         for p in range(block * size, min((block + 1) * size, places)):
             for c in range(channels):
                 total[c] += x[p, 0, c] * x[p, 0, c] + x[p, 1, c] * x[p, 1, c] + x[p, 2, c] * x[p, 2, c]
-        sums[block] = total
+        for c in range(channels):
+            sums[block, c] = total[c]
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def forward(x, s, bound, out):  # type: ignore[no-untyped-def]
     """u·‖u‖ / max{‖u‖, bound} with u = s·x."""
     places, _, channels = x.shape
@@ -44,7 +45,7 @@ def forward(x, s, bound, out):  # type: ignore[no-untyped-def]
                 out[p, 2, c] = gain * f
 
 
-@compiled(parallel=True, fastmath={"contract", "reassoc"})
+@loop(fastmath={"contract", "reassoc"})
 def slopes(x, s, bound, gradient, sums):  # type: ignore[no-untyped-def]
     """∂/∂s of `forward`, summed over places: ⟨g, u′⟩ = gain·⟨g, x⟩·(2 where the ReLU shrinks, else 1)."""
     places, _, channels = x.shape
@@ -57,10 +58,11 @@ def slopes(x, s, bound, gradient, sums):  # type: ignore[no-untyped-def]
                 r = s[c] * np.sqrt(d * d + e * e + f * f)
                 gain = x.dtype.type(1) if r >= bound else 2 * (r / bound)
                 total[c] += gain * (d * gradient[p, 0, c] + e * gradient[p, 1, c] + f * gradient[p, 2, c])
-        sums[block] = total
+        for c in range(channels):
+            sums[block, c] = total[c]
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def backward(x, s, bound, gradient, extra, out):  # type: ignore[no-untyped-def]
     """∂/∂x of `forward`, applied to the gradient, and extra·x, which comes through the batch statistics."""
     places, _, channels = x.shape
@@ -92,7 +94,8 @@ def _read(values, first, last, tile):  # type: ignore[no-untyped-def]
                 tile[t, c] = values[g, c, i + t]
     else:
         for t in range(last - first):
-            tile[t] = values[(first + t) // n, :, (first + t) % n]
+            for c in range(values.shape[1]):
+                tile[t, c] = values[(first + t) // n, c, (first + t) % n]
 
 
 @compiled
@@ -106,10 +109,11 @@ def _write(tile, first, last, values):  # type: ignore[no-untyped-def]
                 values[g, c, i + t] = tile[t, c]
     else:
         for t in range(last - first):
-            values[(first + t) // n, :, (first + t) % n] = tile[t]
+            for c in range(values.shape[1]):
+                values[(first + t) // n, c, (first + t) % n] = tile[t, c]
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def squared_norm(x, s, bound, out):  # type: ignore[no-untyped-def]
     """‖`forward`‖², (G, C, n): r² above the bound, r⁴/bound² below, with r = s·‖x‖."""
     places, _, channels = x.shape
@@ -124,7 +128,7 @@ def squared_norm(x, s, bound, out):  # type: ignore[no-untyped-def]
         _write(tile, first, last, out)
 
 
-@compiled(parallel=True, fastmath={"contract", "reassoc"})
+@loop(fastmath={"contract", "reassoc"})
 def squared_norm_slopes(x, s, bound, gradient, sums):  # type: ignore[no-untyped-def]
     """∂/∂s of `squared_norm`, summed over places."""
     places, _, channels = x.shape
@@ -142,10 +146,11 @@ def squared_norm_slopes(x, s, bound, gradient, sums):  # type: ignore[no-untyped
                     r = s[c] * s[c] * square
                     slope = x.dtype.type(2) if r >= bound * bound else 4 * (r / (bound * bound))
                     total[c] += tile[p - first, c] * slope * s[c] * square
-        sums[block] = total
+        for c in range(channels):
+            sums[block, c] = total[c]
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def squared_norm_backward(x, s, bound, gradient, extra, out):  # type: ignore[no-untyped-def]
     """∂/∂x of `squared_norm`, applied to the gradient, and extra·x."""
     places, _, channels = x.shape
@@ -164,7 +169,7 @@ def squared_norm_backward(x, s, bound, gradient, extra, out):  # type: ignore[no
                 out[p, 2, c] = factor * f
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def longest(x, inner, size, winner, out):  # type: ignore[no-untyped-def]
     """The longest of `size` rows, `inner` rows apart, in each channel: its place (Q, C) and itself (Q, 3, C).
 
@@ -189,7 +194,7 @@ def longest(x, inner, size, winner, out):  # type: ignore[no-untyped-def]
                 out[q, part, c] = row[part, c]
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def longest_backward(x, inner, size, winner, gradient, extra, out):  # type: ignore[no-untyped-def]
     """The gradient at the winners, and extra·x everywhere."""
     _, _, channels = x.shape

@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from reqnn.kernels import row_loops
+from reqnn.kernels.compile import Loop
 from reqnn.kernels.power import Power
 from reqnn.kernels.run import loops_run_on, run
 
@@ -79,7 +80,7 @@ class _Scaled(torch.autograd.Function):
     """What `relu` and `to_real` share: one pass forward; backward a sum over places, then one pass."""
 
     @staticmethod
-    def run(ctx: Any, x: Tensor, power: Power, c: float, loops: tuple[Callable, ...], out: Tensor, flatten: Callable) -> Tensor:
+    def run(ctx: Any, x: Tensor, power: Power, c: float, loops: tuple[Loop, ...], out: Tensor, flatten: Callable) -> Tensor:
         ctx.save_for_backward(x, power.mean)
         ctx.power, ctx.c, ctx.loops, ctx.flatten = power, c, loops, flatten
         run(loops[0], x.flatten(0, -3), power.scale().to(x.dtype), c, flatten(out))

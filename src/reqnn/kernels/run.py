@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from reqnn.kernels.threads import threads_of_torch
+
+if TYPE_CHECKING:  # numba is imported at the first call of a loop
+    from reqnn.kernels.compile import Loop
 
 enabled = os.environ.get("REQNN_KERNELS", "on").lower() not in ("off", "0", "no", "false")
 """Whether compiled loops run at all; the environment variable REQNN_KERNELS=off switches them off."""
@@ -41,9 +44,13 @@ def plain_torch_now() -> bool:
     return not torch.is_autocast_enabled("cpu") and not torch.is_autocast_enabled("cuda")
 
 
-def run(loop: Callable[..., None], *arguments: Any) -> None:
+def run(loop: Loop, *arguments: Any) -> None:
     """Call a loop on as many threads as torch uses; numbers take the dtype of the first tensor."""
     arrays = [value.detach().numpy() if isinstance(value, Tensor) else value for value in arguments]
     dtype = arrays[0].dtype.type
+    values = [dtype(value) if isinstance(value, float) else value for value in arrays]
+    if torch.get_num_threads() == 1:
+        loop.alone(*values)
+        return
     with threads_of_torch():
-        loop(*(dtype(value) if isinstance(value, float) else value for value in arrays))
+        loop.shared(*values)

@@ -12,11 +12,11 @@ from __future__ import annotations
 import numpy as np
 from numba import prange
 
-from reqnn.kernels.compile import compiled
+from reqnn.kernels.compile import compiled, loop
 from reqnn.kernels.edge_loops import _edge
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def measure(y, z, neighbour, start, weight, sums):  # type: ignore[no-untyped-def]
     """Σ weight·‖e‖ and Σ weight·‖e‖² over all rows, (blocks, 2, C) float64."""
     centres, channels = start.shape[0] - 1, y.shape[2]
@@ -40,7 +40,7 @@ def measure(y, z, neighbour, start, weight, sums):  # type: ignore[no-untyped-de
                 squares[c] += twice[c]
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def measure_back(y, z, neighbour, start, weight, first, last, of_lengths, of_squares, of_e):  # type: ignore[no-untyped-def]
     """The way back through `measure` for the rows of some centres: weight·(of_lengths/‖e‖ + 2·of_squares)·e, (rows, 3, C).
 
@@ -89,7 +89,7 @@ def _factors(e, k, scale, shift, constants, bent, grow, cut):  # type: ignore[no
         cut[:] = zero
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def activate(y, z, yk, zk, scale, shift, constants, neighbour, start, first, last, out):  # type: ignore[no-untyped-def]
     """The rows of some centres behind batch-norm and ReLU, (rows, 3, C)."""
     channels, bent = y.shape[2], yk.shape[0] > 0
@@ -106,7 +106,7 @@ def activate(y, z, yk, zk, scale, shift, constants, neighbour, start, first, las
                     to[c] = grow[c] * row[c] - cut[c] * along[c]
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def pool(y, z, yk, zk, scale, shift, constants, neighbour, start, weight, size, out):  # type: ignore[no-untyped-def]
     """The mean of what `activate` makes of the rows of each centre, (P, 3, C)."""
     channels, bent = y.shape[2], yk.shape[0] > 0
@@ -125,7 +125,7 @@ def pool(y, z, yk, zk, scale, shift, constants, neighbour, start, weight, size, 
                     to[c] += w * (grow[c] * row[c] - cut[c] * along[c])
 
 
-@compiled(parallel=True, fastmath={"contract"})
+@loop(fastmath={"contract"})
 def pull(  # type: ignore[no-untyped-def]
     y, z, yk, zk, scale, shift, constants, neighbour, start, weight, size, first, last, pooled, gradient, of_e, of_k, sums
 ):

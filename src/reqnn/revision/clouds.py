@@ -177,6 +177,12 @@ def random_turns(rotations: Tensor, clouds: int) -> list[Tensor]:
     return [torch.stack([rotations[(i + b) % len(rotations)] for b in range(clouds)]) for i in range(len(rotations))]
 
 
+def dealt_out(rotations: Tensor, clouds: int) -> list[Tensor]:
+    """The same rotations in as few passes as possible, the next B of them in each, one per cloud: ⌈R/B⌉ × (B, 3, 3)."""
+    passes = -(-len(rotations) // clouds)
+    return list(rotations[torch.arange(passes * clouds) % len(rotations)].unflatten(0, (passes, clouds)))
+
+
 def cube_rotations() -> Tensor:
     """The 24 rotations of a cube, the identity first: (24, 3, 3), exact in every dtype."""
     found = []

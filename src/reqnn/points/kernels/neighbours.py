@@ -256,7 +256,8 @@ def _threshold(values, width, least):
     Class c holds the values c, c + 128, …; what is left over at the end belongs to none.
     """
     classes = least.size
-    least[:] = values[:classes]
+    for c in range(classes):
+        least[c] = values[c]
     for start in range(classes, values.size - classes + 1, classes):
         part = values[start : start + classes]
         for c in range(classes):
