@@ -1,4 +1,4 @@
-"""The copy of a network that is audited: in another dtype, without dropout, with statistics, its layers watched."""
+"""The audited copy of a network: in the audit's dtype, without dropout, calibrated, with hooks on its layers."""
 
 from __future__ import annotations
 
@@ -19,20 +19,12 @@ from reqnn.tensor import quaternions
 OUTPUT = "(output)"
 Visit = Callable[[str, Any], None]
 
-_DROPOUTS = {
-    "dropout",
-    "dropout1d",
-    "dropout2d",
-    "dropout3d",
-    "feature_dropout",
-    "alpha_dropout",
-    "feature_alpha_dropout",
-}
+_DROPOUTS = {"dropout", "dropout1d", "dropout2d", "dropout3d", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"}
 _FACTORIES = {"zeros", "ones", "empty", "full", "eye", "tensor", "arange", "linspace", "logspace", "rand", "randn"}
 
 
 class _PlainPass(TorchFunctionMode):
-    """Functional dropout is the identity, and tensors that the network's code makes have the audit's dtype."""
+    """Functional dropout is the identity, and tensors that the network creates have the audit's dtype."""
 
     def __init__(self, dtype: torch.dtype) -> None:
         super().__init__()
@@ -55,11 +47,11 @@ class _PlainPass(TorchFunctionMode):
 
 
 class Audited:
-    """A copy of a network; the user's own is left as it is.
+    """A copy of a network; the original is not changed.
 
     Attributes:
-        calibrated: how many normalisation layers had statistics that no training step had touched.
-        calibration_error: why they could not be set, "" where they could.
+        calibrated: how many normalisation layers had never updated their statistics.
+        calibration_error: why these could not be set, or "".
     """
 
     def __init__(self, net: nn.Module, dtype: torch.dtype, seed: int) -> None:
@@ -75,7 +67,7 @@ class Audited:
         self._watch()
 
     def run(self, args: tuple[Any, ...], visit: Visit | None = None) -> None:
-        """One pass; `visit` gets the name and output of each layer, in the order of execution, and of the whole."""
+        """One pass; `visit` gets the name and output of each layer, in the order of execution, and of the network."""
         self._visit, self._quaternion_output = visit, None
         self._calls.clear()
         args = tuple(x.clone() if isinstance(x, Tensor) else x for x in args)  # the network may write into them
@@ -86,9 +78,9 @@ class Audited:
                 visit(OUTPUT, [[*quaternions(self._quaternion_output)], output])
 
     def calibrate(self, args: tuple[Any, ...]) -> None:
-        """Set normalisation statistics that were never updated: untrained networks are nearly constant in eval mode.
+        """Set statistics that were never updated, by one training-mode pass with momentum 1.
 
-        One training-mode pass with momentum 1 does it: each layer sees inputs that are already normalised.
+        Without them an untrained network is nearly constant in eval mode.
         """
         fresh = [module for module in self.net.modules() if _never_updated(module)]
         if not fresh:
@@ -102,7 +94,7 @@ class Audited:
             self.run(args)
             self.calibrated = len(fresh)
         except NoRuleError:
-            self.calibrated = len(fresh)  # those before the place where it stops; the reference pass reports that
+            self.calibrated = len(fresh)  # the reference pass reports where it stops
         except (ValueError, RuntimeError) as error:
             self.calibration_error = f"{type(error).__name__}: {error}"
         finally:
@@ -111,7 +103,7 @@ class Audited:
 
     @contextmanager
     def _own_random_state(self) -> Iterator[None]:
-        """Every pass draws the same random numbers, and the caller's generators stay where they are."""
+        """Every pass draws the same random numbers; the caller's generators are not changed."""
         cuda = sorted({t.device.index or 0 for t in self.net.parameters() if t.is_cuda})
         with torch.random.fork_rng(devices=cuda):
             torch.default_generator.manual_seed(self.seed)
@@ -132,7 +124,7 @@ class Audited:
             if self._visit is not None:
                 self._calls[name] += 1
                 calls = self._calls[name]
-                with torch._C.DisableTorchFunction():  # what is compared is plain, and need not go through the mode
+                with torch._C.DisableTorchFunction():  # comparisons use plain tensors: skip the mode
                     self._visit(name if calls == 1 else f"{name}#{calls}", output)
 
         return hook
@@ -142,7 +134,7 @@ class Audited:
 
 
 def _silence(module: nn.Module) -> None:
-    """Take dropout out of a module."""
+    """Switch off the dropout of a module."""
     if isinstance(module, nn.modules.dropout._DropoutNd):
         module.p = 0.0
     elif isinstance(module, (nn.MultiheadAttention, nn.RNNBase)):
@@ -157,7 +149,7 @@ def _merely_holds(module: nn.Module) -> bool:
 
 
 def _never_updated(module: nn.Module) -> bool:
-    """Whether running statistics stand where initialisation put them."""
+    """Whether running statistics still have their initial values."""
     if isinstance(module, torch.jit.ScriptModule):
         return False
     count = getattr(module, "num_batches_tracked", None)
