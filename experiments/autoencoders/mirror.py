@@ -1,4 +1,4 @@
-"""Exactly mirror-symmetric objects, and how far an autoencoder's reconstruction of them leaves the mirror plane."""
+"""Reconstruction of exactly mirror-symmetric objects: how far does it leave the mirror plane?"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Timing several things in turn, so that whatever else the machine does hits all alike."""
+"""Interleaved timing, so that other load on the machine affects all calls alike."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ def _warm_up(call: Call, timing: Timing, max_seconds: float, clock: Callable[[],
         timing.skipped = f"needs more memory than is free ({error})"
     except ReqnnError as error:
         timing.skipped = str(error).partition(". ")[0]  # what is wrong; the advice is for other commands
-    except Exception as error:  # told in the report; an hour of other measurements shall not be lost for it
+    except Exception as error:  # reported; the other measurements continue
         timing.skipped = f"failed: {type(error).__name__}: {error}"
     if timing.warm_up > max_seconds:
         timing.skipped = f"takes {timing.warm_up:.0f} s; --max-seconds is {max_seconds:g}"

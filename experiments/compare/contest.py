@@ -1,4 +1,4 @@
-"""What is compared with what: rule sets × networks × data sets × seeds, at equal epochs or at equal time."""
+"""The comparison: rule sets × networks × data sets × seeds, at equal epochs or at equal time."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Contest:
             if unknown:
                 raise InputError(f"no {what} of table 4 is named {unknown[0]!r}; there are {', '.join(known)}")
         if self.budget.after is not None:
-            raise InputError(f"the budget {self.budget.name} goes on with trained networks; compare rule sets from the start")
+            raise InputError(f"the budget {self.budget.name} starts from trained networks; compare rule sets from the start")
         if self.seeds < 1 or self.epochs < 0 or self.minutes < 0:
             raise InputError("seeds must be at least 1, epochs and minutes not negative")
         if not self.epochs and not self.minutes:

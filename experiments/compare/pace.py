@@ -1,4 +1,4 @@
-"""How long a training step takes, for all rule sets and the original in turns: a noisy machine then slows them alike."""
+"""The time of a training step, interleaved for all rule sets and the original, so that other load affects them alike."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ def measure_pace(configs: Mapping[str, TrainConfig], repeats: int = 7) -> dict[s
     networks = {name: build_network(config, CLASSES).train() for name, config in configs.items()}
     optimizers = {name: make_optimizer(networks[name], config) for name, config in configs.items()}
     times: dict[str, list[float]] = {name: [] for name in configs}
-    for turn in range(repeats + 1):
+    for repeat in range(repeats + 1):
         for name, config in configs.items():
-            seconds = _step(networks[name], optimizers[name], config, turn)
-            if turn:
+            seconds = _step(networks[name], optimizers[name], config, repeat)
+            if repeat:
                 times[name].append(seconds)
     return {
         name: Pace(
@@ -95,8 +95,8 @@ def settled_paces(path: Path, wanted: Mapping[str, Mapping[str, TrainConfig]], m
     Processes that share the file wait for each other, so that all go by the same paces.
 
     Args:
-        wanted: network → name of a pace → its settings; the paces of a network are measured in turns.
-        may_measure: where it is False, a pace that is missing raises `InputError`.
+        wanted: network → name of a pace → its settings; the paces of a network are measured interleaved.
+        may_measure: if False, a missing pace raises `InputError`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path.with_suffix(".lock")):
@@ -117,7 +117,7 @@ def _known(paces: Mapping[str, Pace], name: str, config: TrainConfig) -> bool:
 
 
 def read_paces(path: Path) -> dict[str, Pace]:
-    """Paces measured before; none where there is no file. Equal time stays what it was when a comparison goes on."""
+    """Paces measured before, so that equal time stays the same when a comparison is resumed; empty without a file."""
     if not path.exists():
         return {}
     return {name: Pace(**values) for name, values in json.loads(path.read_text(encoding="utf-8"))["paces"].items()}

@@ -69,16 +69,15 @@ def comparison(contest: Contest, rows: Sequence[Row], paces: Mapping[str, Pace],
     notes = [
         *reductions(contest.budget, chosen, but_for=contest.budget.settings.get("rule_options", {})),
         "The same settings for all rule sets but for their constants; epochs are those of the table, not of the budget; "
-        "no rotations in training; weights selected on a tenth of the training set. Rotated: every test shape turned "
+        "no rotations in training; weights selected on a tenth of the training set. Rotated: every test shape rotated "
         f"{contest.budget.copies} times. Means over seeds, ± half of the range.",
         *_constants(contest),
-        "Step: the median time of a training step, all rule sets and the original in turns on the same "
-        "clouds "
-        f"({', '.join(sorted({f'{pace.threads} thread(s)' for pace in paces.values()}))}); minutes: what the training took.",
+        "Step: the median time of a training step, all rule sets and the original interleaved on the same clouds "
+        f"({', '.join(sorted({f'{pace.threads} thread(s)' for pace in paces.values()}))}); minutes: the time of the training.",
         f"`{command(contest, str(out))}`",
     ]
     if missing:
-        notes.append(f"{MISSING} not measured yet: the command above goes on.")
+        notes.append(f"{MISSING} not measured yet: the command above continues.")
     return Table(
         "compare",
         "Rule sets compared",

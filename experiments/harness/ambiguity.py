@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from reqnn.data.rotated_test_set import RotatedTestSet
-from reqnn.data.rotation import turn
+from reqnn.data.rotation import rotate_by
 from reqnn.models.grouping import clouds_without, index_points
 from reqnn.points import count_ties, farthest_point_sample, frame_ambiguity
 from reqnn.points.knn import nearest
@@ -104,25 +104,25 @@ def count_ambiguity(points: Tensor, config: TrainConfig) -> dict[str, Any] | Non
 
 
 def explain_changes(
-    model: nn.Module, config: TrainConfig, turned: RotatedTestSet, logits: Tensor, changed: list[int]
+    model: nn.Module, config: TrainConfig, rotated: RotatedTestSet, logits: Tensor, changed: list[int]
 ) -> list[dict[str, Any]]:
-    """Every shape whose answer changes over its rotations, and why: the same in float64 tells rounding from all else.
+    """Every shape whose answer changes over its rotations, and why; float64 separates rounding from other causes.
 
     `margin` is the smallest lead of the best logit over the second; `logit_change` the largest change of a logit. Both are
-    given again as they are in float64, where the same clouds are turned and answered without rounding to float32.
+    also given in float64, where clouds are rotated and classified without rounding to float32.
 
     Shapes: logits (shapes, copies, classes)
     """
-    classes, points = turned.clouds.classes, turned.clouds.points
+    classes, points, matrices = rotated.clouds.classes, rotated.clouds.points, rotated.matrices
     precise = copy.deepcopy(model).cpu().double() if changed else model
     found = []
     for shape in changed:
         cloud = points[shape].double()
-        exact = predict(precise, turn(cloud.expand(turned.copies, -1, -1), turned.matrices[shape]), batch=turned.copies)
+        exact = predict(precise, rotate_by(cloud.expand(rotated.copies, -1, -1), matrices[shape]), batch=rotated.copies)
         tied, ambiguous, _ = ties_of(points[shape : shape + 1], config)
         record = {
             "shape": shape,
-            "class": classes[int(turned.clouds.labels[shape])],
+            "class": classes[int(rotated.clouds.labels[shape])],
             "answers": _answers(logits[shape], classes),
             "margin": _margin(logits[shape]),
             "logit_change": _change(logits[shape]),

@@ -1,6 +1,6 @@
-"""Run the trials that have no result yet: each goes on where it was stopped, and by one process at a time.
+"""Run the trials without a result; a stopped one is resumed.
 
-Any number of processes may do this on the same two folders.
+Any number of processes may do this on the same two folders: each trial is locked by one.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def run_trials(
             outcome.out_of_time = True
             break
         if waits(one, runs):
-            continue  # the outcome tells what became of the trial that it begins with
+            continue  # the outcome reports the trial that it starts from
         folder = run_folder(runs, one)
         with locked(folder.with_name(f"{one.stem}.lock")) as holder:
             if holder is not None:

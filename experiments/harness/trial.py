@@ -1,4 +1,4 @@
-"""A trial: a network that is trained by given settings and tested upright and turned, once."""
+"""A trial: a network to train with given settings and to test upright and rotated."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Trial:
         group: the folder of its result within that of all results, table4/reduced.
         config: the settings of its run; where that is written is decided later.
         command: what measures it.
-        copies: how often each test shape is turned.
+        copies: rotations per test shape.
         test_shapes: how many test shapes, drawn once for all; None for all of them.
         test_options: arguments that the network is built with to be tested, where other than in training.
         after: the trial whose trained weights this one begins with.

@@ -1,4 +1,4 @@
-"""What Table 4 may cost: budgets as data, from a smoke test to the paper's own settings."""
+"""Training budgets of Table 4, from a smoke test to the paper's settings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Budget:
         settings: fields of `TrainConfig` for all cells.
         networks: network → further fields.
         cells: the beginning of a cell's key (`modelnet40`, `modelnet40/dgcnn`, `modelnet40/dgcnn/reqnn`) → further fields.
-        copies: how often each test shape is turned.
+        copies: rotations per test shape.
         test_shapes: how many test shapes, drawn once for all; None for all of them.
         test_options: network → arguments that it is built with to be tested, where other than in training.
         after: the budget whose trained networks the cells of this one begin with.

@@ -27,8 +27,8 @@ def paper_rotations() -> Tensor:
     """The identity and the four rotations of figure 2, (5, 3, 3) float64: its columns (a) to (e)."""
     axes = torch.nn.functional.normalize(torch.tensor(AXES, dtype=torch.float64), dim=-1)
     angles = torch.tensor(ANGLES, dtype=torch.float64).deg2rad()
-    turned = quaternion.to_matrix(quaternion.from_axis_angle(axes, angles))
-    return torch.cat([torch.eye(3, dtype=torch.float64)[None], turned])
+    rotations = quaternion.to_matrix(quaternion.from_axis_angle(axes, angles))
+    return torch.cat([torch.eye(3, dtype=torch.float64)[None], rotations])
 
 
 @dataclass(frozen=True)

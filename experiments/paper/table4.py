@@ -1,4 +1,4 @@
-"""Table 4 of the paper: accuracy on turned shapes of original networks and REQNNs, from the results there are."""
+"""Table 4 of the paper: accuracy on rotated shapes of original networks and REQNNs, from the available results."""
 
 from __future__ import annotations
 
@@ -95,7 +95,7 @@ def _notes(results: dict[Experiment, dict[str, Any] | None], budget: Budget, out
     notes = reductions(budget, list(results))
     notes += _unequal(budget)
     notes += [
-        f"Accuracy on the test shapes as they come, and with each turned {budget.copies} times, arbitrarily; weights selected "
+        f"Accuracy on the test shapes upright, and with each rotated arbitrarily {budget.copies} times; weights selected "
         "on a tenth of the training set, split off by object. Same answer: shapes that keep theirs in all rotations.",
         "Trained without rotations, or with vertical ones: about the y axis of ModelNet40 (the authors' correction of what the "
         "paper calls z-axis rotations), about the z axis of 3D MNIST.",

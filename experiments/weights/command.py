@@ -13,10 +13,10 @@ from reqnn.train.config import JsonObject
 
 @dataclass(kw_only=True)
 class ExportWeights(Command):
-    """Make weights that ship from a run: a safetensors file of at most 12 MB and its model card, as JSON and Markdown.
+    """Export a run as pretrained weights: a safetensors file of at most 12 MB and its model card, as JSON and Markdown.
 
-    The file is tested on the test split of its data set, upright and with each shape turned ten times, and audited layer by
-    layer; the card tells. In the package's own folder, the default, `reqnn.load(NAME)` and `reqnn predict` find it.
+    The file is tested on the test split of its data set, upright and with each shape rotated ten times, and audited layer by
+    layer, for the card. In the package's folder, the default, `reqnn.load(NAME)` and `reqnn predict` find it.
 
     Examples:
         python -m experiments export-weights runs/table4/longest/modelnet40-dgcnn-reqnn dgcnn-modelnet40 --half
@@ -42,7 +42,7 @@ class ExportWeights(Command):
     """Take the place of weights of the same name."""
 
     copies: int = 10
-    """How often each test shape is turned."""
+    """Rotations per test shape."""
 
     tested: Annotated[str | None, optional("FILE")] = None
     """A result of `paper table4` or `compare` for these very weights: its test is taken, not made again."""

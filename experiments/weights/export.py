@@ -1,4 +1,4 @@
-"""From a run to weights that ship: small enough, tested upright and turned, audited, with a model card."""
+"""Export a run as pretrained weights: small, tested upright and rotated, audited, with a model card."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from reqnn.auditing import audit
 from reqnn.data.dataset import PointClouds
 from reqnn.errors import InputError
 from reqnn.pretrained import loading
-from reqnn.train import shipped
+from reqnn.train import run as run_files
 from reqnn.train.checkpoint import write_json, write_text
 from reqnn.train.prediction import predict
 from reqnn.train.run import Run, build_network, load_run
@@ -54,10 +54,10 @@ def export_weights(
         options: arguments that the network is built with, where other than in training; they are kept with the weights.
         half: store the weights, not the statistics, as float16; refused where that costs accuracy.
         clouds: what to test on. Default: the test split of the run's data set.
-        copies: how often each test shape is turned.
+        copies: rotations per test shape.
         tested: a result of `paper table4` or `compare` for these very weights; its test is taken, not made again.
     """
-    target = Path(folder or shipped.WEIGHTS) / f"{name}.safetensors"
+    target = Path(folder or run_files.WEIGHTS) / f"{name}.safetensors"
     if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name):
         raise InputError(f"{name!r} is no name for weights; take small letters, digits and hyphens, such as dgcnn-modelnet40")
     if target.exists() and not replace_existing:

@@ -24,10 +24,10 @@ def test_the_card_tells_what_was_measured(run_folder, test_digits, tmp_path):
     card = json.loads(path.with_suffix(".json").read_text())
     net = load(path)
     assert net.card == card
-    upright, turned = (evaluate(net, test_digits, protocol, 3) for protocol in ("NR", "AR"))
+    upright, rotated = (evaluate(net, test_digits, protocol, 3) for protocol in ("NR", "AR"))
     assert card["test"]["upright"] == upright.accuracy
-    assert card["test"]["rotated"] == turned.accuracy
-    assert card["test"]["consistency"] == 1 - turned.inconsistent
+    assert card["test"]["rotated"] == rotated.accuracy
+    assert card["test"]["consistency"] == 1 - rotated.inconsistent
     assert card["audit"]["ok"]
     assert card["audit"]["rotation_error"] < 1e-10
     assert card["training"]["training_clouds"] + card["training"]["validation_clouds"] == 256
