@@ -26,15 +26,7 @@ CLASSES = 40
 
 @dataclass(frozen=True)
 class Pace:
-    """A measured training step.
-
-    Attributes:
-        seconds: the median of the steps.
-        batch, points: of its clouds.
-        parameters: of the network.
-        threads: that torch had.
-        network: the settings that the network was built with.
-    """
+    """A measured training step: the median seconds, and the settings that affect it."""
 
     seconds: float
     batch: int
@@ -44,19 +36,19 @@ class Pace:
     network: Mapping[str, object] = field(default_factory=dict)
 
     def is_of(self, config: TrainConfig) -> bool:
-        """Whether it was measured with these settings; a network with other options has another pace."""
+        """Whether it was measured with these settings."""
         return (self.batch, self.points, dict(self.network)) == (config.batch, config.points, _network(config))
 
 
 def _network(config: TrainConfig) -> dict[str, object]:
-    """What decides how long a step takes, as JSON gives it back."""
+    """The settings that affect the time of a step, as read back from JSON."""
     names = ("model", "equivariant", "options", "rules", "rule_options")
     found: dict[str, object] = json.loads(json.dumps({name: getattr(config, name) for name in names}))
     return found
 
 
 def measure_pace(configs: Mapping[str, TrainConfig], repeats: int = 7) -> dict[str, Pace]:
-    """The time of a step of each, name → settings; one untimed step each, then round by round."""
+    """The time of a step of each, name → settings; interleaved, after one untimed step each."""
     networks = {name: build_network(config, CLASSES).train() for name, config in configs.items()}
     optimizers = {name: make_optimizer(networks[name], config) for name, config in configs.items()}
     times: dict[str, list[float]] = {name: [] for name in configs}
@@ -90,9 +82,9 @@ def _step(network: nn.Module, optimizer: torch.optim.Optimizer, config: TrainCon
 
 
 def settled_paces(path: Path, wanted: Mapping[str, Mapping[str, TrainConfig]], may_measure: bool) -> dict[str, Pace]:
-    """The paces in a file, and those that it lacks, which are measured and added to it; those that are there stay.
+    """The paces in a file; missing ones are measured and added to it.
 
-    Processes that share the file wait for each other, so that all go by the same paces.
+    Processes that share the file wait for each other, so that all use the same paces.
 
     Args:
         wanted: network → name of a pace → its settings; the paces of a network are measured interleaved.
@@ -124,5 +116,5 @@ def read_paces(path: Path) -> dict[str, Pace]:
 
 
 def write_paces(path: Path, paces: Mapping[str, Pace]) -> None:
-    """Keep them for the next time."""
+    """Write the paces."""
     write_result_file(path, {"paces": {name: asdict(pace) for name, pace in paces.items()}})

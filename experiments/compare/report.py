@@ -1,4 +1,4 @@
-"""The comparison as a table and a picture, from the results there are."""
+"""The comparison as a table and a picture, from the available results."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ COLOURS = {"paper": "#9aa3af", "vector-neurons": "#dd8452", "full": "#2a6fb0"}
 
 @dataclass(frozen=True)
 class Row:
-    """What one rule set came to on one network, data set and way of making budgets equal; a result for each seed."""
+    """The results of one rule set on one network and data set, at equal epochs or time; one per seed."""
 
     data: str
     model: str

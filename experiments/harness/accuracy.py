@@ -24,7 +24,7 @@ BATCH = 32
 
 
 def load_test_set(config: TrainConfig, limit: int | None = None) -> PointClouds:
-    """The test clouds of a run's data set, or `limit` of them, always the same ones."""
+    """The test clouds of a run's data set, or a fixed choice of `limit` of them."""
     clouds = data.load(config.data, "test", points=config.points, root=config.root)
     if limit is None or limit >= len(clouds):
         return clouds
@@ -39,7 +39,7 @@ def rotated_logits(model: nn.Module, rotated: RotatedTestSet) -> Tensor:
 
 
 def rotation_test(run: Run, clouds: PointClouds, copies: int = 10, seed: int = 0) -> dict[str, Any]:
-    """Accuracy upright and rotated, consistency over the rotations and, for a REQNN, what explains the rest; for JSON."""
+    """Accuracy upright and rotated, consistency and, for a REQNN, the causes of changed answers; for JSON."""
     if torch.cuda.is_available():
         run.model.cuda()
     upright_set, rotated_set = (data.rotated_test_set(clouds, p, c, seed) for p, c in (("NR", 1), ("AR", copies)))

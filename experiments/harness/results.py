@@ -1,4 +1,4 @@
-"""Results of trials on disk: one JSON file and one log each, never mixed with those of other settings."""
+"""Results of trials on disk: one JSON file and one log each, checked against the settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ SEED = 0
 
 
 def result_path(out: str | Path, trial: Trial) -> Path:
-    """Where the result of a trial is."""
+    """The result file of a trial."""
     return Path(out) / trial.group / f"{trial.stem}.json"
 
 
@@ -30,7 +30,7 @@ def read_result(out: str | Path, trial: Trial) -> dict[str, Any] | None:
         result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         before, test = config_from_dict(result["config"], str(path)), result["test"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path} is no result that can be read ({error}); delete it to measure it again") from error
+        raise InputError(f"{path} cannot be read as a result ({error}); delete it to measure it again") from error
     changed = _changes(trial, before, trial.tested, result.get("began_with"))
     if test["copies"] != trial.copies:
         changed["copies"] = test["copies"], trial.copies
@@ -58,7 +58,7 @@ def check_run(folder: Path, trial: Trial) -> None:
 
 
 def write_result(out: str | Path, trial: Trial, result: dict[str, Any], log: Path) -> Path:
-    """Write the result of a trial, after its log: a result that is there is complete."""
+    """Write the log of a trial, then its result: an existing result is complete."""
     path = result_path(out, trial)
     if log.exists():
         write_page(path.with_suffix(".csv"), log.read_text(encoding="utf-8"))

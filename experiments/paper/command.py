@@ -48,13 +48,13 @@ class Paper(Command):
     """Which table or figure; all of them with "all"."""
 
     out: Annotated[str | None, optional("DIR")] = None
-    """A folder to write the tables to, as Markdown and JSON. Results of table 4 are there, too; default for these: results."""
+    """Folder for the tables, as Markdown and JSON, and for the results of table 4 (default for these: results)."""
 
     budget: Annotated[
         Literal["quick", "reduced", "long", "longer", "longest", "full"] | None,
         optional("{quick,reduced,long,longer,longest,full}"),
     ] = None
-    """table4: train what is missing at this cost, and show it; table5, all: show it. Default: the one with most results."""
+    """table4: train what is missing with this budget; table5, all: show it. Default: the one with most results."""
 
     only: Annotated[tuple[str, ...], optional("CELL [CELL ...]")] = ()
     """table4: train these cells only, in this order: DATA/NETWORK/TRAINING or its beginning, * for any part."""
@@ -112,7 +112,7 @@ class Paper(Command):
         show_written(figure.write(self.out or RESULTS))
 
     def _train(self, results: str) -> int:
-        """Train and test the cells that have no result yet; say what is left, and why."""
+        """Train and test the cells without a result; report what is left, and why."""
         from experiments.harness.running import run_trials
         from experiments.paper.budgets import get_budget, trial_of
         from experiments.paper.experiments import select

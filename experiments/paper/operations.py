@@ -39,8 +39,8 @@ class Operation:
         revised: the operation by the rules of the paper.
         vectors: whether the result holds vectors on its last axis, which should rotate; else numbers, which should not change.
         per_point: whether axis 1 of the result runs along the points, and should be permuted with them; else it should stay.
-        within_field: whether the operation acts within the receptive field of a unit, so that the order of the points is no
-            concern of it (printed –; paper, section 3.4, last paragraph).
+        within_field: whether the operation acts within the receptive field of a unit, so that the order of the points does
+            not matter (printed –; paper, section 3.4, last paragraph).
     """
 
     row: str

@@ -1,4 +1,4 @@
-"""All tables and figures on one page: HTML that needs no other file and no network, and Markdown."""
+"""All tables and figures on one page: self-contained HTML, and Markdown."""
 
 from __future__ import annotations
 

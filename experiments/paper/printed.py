@@ -1,4 +1,4 @@
-"""What the paper prints: its tables, typed in once, to be compared with what is measured."""
+"""The tables of the paper, for comparison with the measured values."""
 
 from __future__ import annotations
 

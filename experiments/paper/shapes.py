@@ -45,7 +45,7 @@ class Objects:
 
 
 def choose_data() -> str:
-    """Real shapes where they are on this machine, else the digits that come with the package."""
+    """ModelNet40 if it is on this machine, else the digits."""
     try:
         data.load(REAL, "test", points=16)
     except InputError:
@@ -62,7 +62,7 @@ def choose_objects(name: str, points: int) -> Objects:
 
 
 def trained(runs: Path, name: str, quiet: bool = False, **settings: Any) -> Run:
-    """The network of these settings: trained, or taken up where it was left in the folder of that name."""
+    """The network of these settings: trained, or resumed from its folder."""
     from reqnn.train import fit, preset
 
     return fit(preset("quick", **settings, out=str(runs / name)), resume=True, quiet=quiet)

@@ -33,19 +33,19 @@ class ExportWeights(Command):
     """The folder to write to. Default: that of the installed package."""
 
     half: bool = False
-    """Store the weights in half precision; refused where that costs accuracy."""
+    """Store the weights in half precision; refused if that costs accuracy."""
 
     options: JsonObject = field(default_factory=dict)
-    """Arguments that the network is built with, where other than in training: '{"votes": 5}'."""
+    """Arguments of the network that differ from training: '{"votes": 5}'."""
 
     replace: bool = False
-    """Take the place of weights of the same name."""
+    """Replace weights of the same name."""
 
     copies: int = 10
     """Rotations per test shape."""
 
     tested: Annotated[str | None, optional("FILE")] = None
-    """A result of `paper table4` or `compare` for these very weights: its test is taken, not made again."""
+    """A result of `paper table4` or `compare` for the same weights, to use instead of a new test."""
 
     def run(self) -> int:
         """Test, audit, write, show the card."""

@@ -56,7 +56,7 @@ def test_networks_without_neighbourhoods_can_be_exported(test_digits, tmp_path):
     )
     assert card["ambiguity"] is None
     fit(TrainConfig(model="autoencoder", task="reconstruction", **small, out=str(tmp_path / "clouds")), quiet=True)
-    with pytest.raises(InputError, match="is a run for reconstruction; weights that ship classify"):
+    with pytest.raises(InputError, match="is a run for reconstruction; only classifiers can be exported"):
         export_weights(tmp_path / "clouds", "clouds", tmp_path, clouds=test_digits)
 
 

@@ -220,7 +220,7 @@ def test_data_are_found_by_name(settings: Callable) -> None:
 
 
 def test_nothing_to_validate_by_is_an_error(clouds: PointClouds, settings: Callable) -> None:
-    with pytest.raises(InputError, match="validate"):
+    with pytest.raises(InputError, match="left for validation"):
         fit(settings(), clouds, clouds.subset([]), quiet=True)
 
 

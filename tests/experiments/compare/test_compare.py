@@ -69,7 +69,7 @@ def test_all_of_one_seed_come_first(place):
         ({"rules": ("papers",)}, "no rule set is named"),
         ({"models": ("resnet",)}, "no network of table 4 is named 'resnet'"),
         ({"data": ("digits",)}, "no data set of table 4 is named 'digits'"),
-        ({"epochs": 0}, "say how long to train"),
+        ({"epochs": 0}, "give --epochs N"),
         ({"seeds": 0}, "seeds must be at least 1"),
         ({"minutes": -1.0}, "not negative"),
     ],
