@@ -27,7 +27,7 @@ def fit_exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
 
 
 def exponent_spread(sizes: Sequence[int], seconds: Sequence[Sequence[float]]) -> Spread:
-    """Median and quartiles of the exponents of each repeat; seconds: for each size, one number a repeat."""
+    """Median and quartiles of the exponents of each repeat; seconds: for each size, one number per repeat."""
     return spread([fit_exponent(sizes, repeat) for repeat in zip(*seconds, strict=False)])
 
 
