@@ -1,1 +1,1 @@
-"""What is tried and trained with this package, and is not part of it."""
+"""Experiments with this package; not part of it."""

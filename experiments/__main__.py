@@ -1,4 +1,4 @@
-"""Every experiment by its name: ``python -m experiments NAME …``; from a clone, with the packages of ``.[dev]``."""
+"""Run an experiment by name: ``python -m experiments NAME …``; from a clone, with the packages of ``.[dev]``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from experiments.weights.command import ExportWeights
 from reqnn import cli
 from reqnn.commands.base import Command
 
-DESCRIPTION = "What is measured and trained with reqnn; results are written to results/."
+DESCRIPTION = "Experiments with reqnn; results are written to results/."
 
 EXPERIMENTS: dict[str, type[Command]] = {
     "paper": Paper,

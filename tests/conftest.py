@@ -7,7 +7,7 @@ from hypothesis import settings
 from reqnn.data import PointClouds, digits
 from reqnn.data.sets.embedded_digits import CLASSES
 from reqnn.train import TrainConfig, fit
-from reqnn.train import shipped as shipped_weights
+from reqnn.train import run as run_files
 
 settings.register_profile("reqnn", derandomize=True, deadline=None, max_examples=25)
 settings.load_profile("reqnn")
@@ -51,5 +51,5 @@ def shipped(tmp_path, monkeypatch):
     """The folder of weights that ship, empty."""
     folder = tmp_path / "weights"
     folder.mkdir()
-    monkeypatch.setattr(shipped_weights, "WEIGHTS", folder)
+    monkeypatch.setattr(run_files, "WEIGHTS", folder)
     return folder

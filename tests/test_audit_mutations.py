@@ -52,7 +52,7 @@ def assert_rotation_breaks_at(report, name):
     assert not report.ok
     assert report.first_rotation_failure == name, str(report)
     assert before(report, name).rotation_error <= report.tolerance
-    assert f"'{name}' is the first layer that does not turn" in str(report)
+    assert f"'{name}' is the first layer that is not rotation-equivariant" in str(report)
     assert f"'{before(report, name).name}' before it still holds" in str(report)
 
 
@@ -95,7 +95,7 @@ def test_a_real_relu_left_in(net, points, layer):
 
 
 def test_a_batch_norm_that_subtracts_the_mean(net, points):
-    """The mean over the batch turns with the clouds only where all turn alike; here each turns by itself."""
+    """The mean over the batch rotates with the clouds only if all rotate alike; here each has its own rotation."""
 
     def subtract(module, args, output):
         return output.same(output.components - output.components.mean((1, 3, 4), keepdim=True))
@@ -190,4 +190,4 @@ def test_the_output_may_hold_behind_a_layer_that_does_not():
     assert check(Pooled(), surfaces(points=40)).first_permutation_failure == "fc"
     report = check(Forgotten(), surfaces(points=40))
     assert report.first_permutation_failure == "fc"
-    assert "the output holds all the same" in str(report)
+    assert "the output still holds" in str(report)

@@ -1,1 +1,1 @@
-"""How well clouds are aligned without correspondences, beside PCA and ICP."""
+"""Alignment without correspondences, compared with PCA and ICP."""

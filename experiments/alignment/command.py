@@ -1,4 +1,4 @@
-"""`python -m experiments bench-align`: how well alignment does on a data set, beside PCA and ICP."""
+"""`python -m experiments bench-align`: alignment on a data set, compared with PCA and ICP."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ ALLOWED = 0.01
 
 @dataclass(kw_only=True)
 class BenchAlign(Command):
-    """Measure alignment on test shapes: copies of a cloud, and different samplings of one surface, beside PCA and ICP.
+    """Measure alignment on test shapes: copies of a cloud, and different samplings of one surface, compared with PCA and ICP.
 
-    Each cloud is copied, reordered and turned; then it is split in two halves without a common point, one of them turned.
-    Rotations and halves follow from the seed. Several minutes for ModelNet40.
+    Each cloud is copied, reordered and rotated; then it is split in two halves without a common point, one of them rotated.
+    Rotations and halves are seeded. Several minutes for ModelNet40.
 
     Examples:
         python -m experiments bench-align --data modelnet40 --out results
@@ -40,22 +40,22 @@ class BenchAlign(Command):
     """Points in a cloud; a sampling has half of them."""
 
     limit: Annotated[int | None, optional("INT")] = None
-    """So many shapes of each class only, drawn by the seed. Default: all."""
+    """Shapes per class, drawn by the seed. Default: all."""
 
     model: Annotated[str | None, optional("RUN")] = None
-    """An equivariant run whose features are tried, too. Default: an untrained REQNN-DGCNN of a quarter of the width."""
+    """An equivariant run whose features to try. Default: an untrained REQNN-DGCNN of a quarter of the width."""
 
     network_shapes: int = 5
-    """Shapes of each class that the network is tried on; 0 for none."""
+    """Shapes per class for the network; 0 for none."""
 
     seed: int = 0
-    """Of rotations, orders, halves, and of the untrained network."""
+    """Seed of rotations, orders, halves, and the untrained network."""
 
     out: str = "results"
-    """The folder for align.json, align.md and align.png."""
+    """Folder for align.json, align.md and align.png."""
 
     def run(self) -> int:
-        """Measure, print, write; fails where copies are not aligned to 0.01°."""
+        """Measure, print, write; fails if copies are not aligned to 0.01°."""
         from experiments.alignment.measure import run
         from experiments.alignment.report import classes_table, ways_table, write
         from reqnn import data

@@ -1,4 +1,4 @@
-"""How well alignment does: on copies of a cloud, and on different samplings of one surface, beside PCA and ICP."""
+"""Measure alignment on copies of a cloud, and on different samplings of one surface, compared with PCA and ICP."""
 
 from __future__ import annotations
 
@@ -10,12 +10,11 @@ import torch
 from torch import Tensor, nn
 
 from reqnn import quaternion
+from reqnn.alignment.correlation import reliability, rotation_between
 from reqnn.alignment.moments import to_vectors
-from reqnn.alignment.procrustes import reliability, rotation_between
-from reqnn.alignment.refinement import refine
 from reqnn.alignment.result import Alignment
 from reqnn.alignment.shells import area_weights, centroid, shell_moments
-from reqnn.alignment.solve import align
+from reqnn.alignment.solve import align, icp
 from reqnn.alignment.verdict import degrees_between
 from reqnn.data.dataset import PointClouds
 from reqnn.errors import InputError
@@ -24,17 +23,17 @@ from reqnn.points import principal_frame
 OURS, REFINED, VECTORS, PCA, ICP = "align", "align, refined by ICP", "vectors only (Horn)", "PCA frames", "ICP from identity"
 NETWORK = "align, features of an untrained REQNN-DGCNN"
 
-Tell = Callable[[str], None]
+Report = Callable[[str], None]
 
 
 @dataclass
 class Measured:
-    """What one way to align gave.
+    """The results of one method.
 
     Attributes:
-        errors: degrees between the rotation found and the true one, one a shape; NaN where it was not tried.
-        confidence: of each, where the way gives one.
-        seconds: in all.
+        errors: degrees between the estimated rotation and the true one, per shape; NaN if not tried.
+        confidence: per shape, if the method gives one.
+        seconds: in total.
     """
 
     errors: Tensor
@@ -49,9 +48,9 @@ class Experiment:
     Attributes:
         labels: (S,) the class of each shape.
         classes: class names.
-        copies: two copies of the same cloud, the second permuted and turned.
-        samplings: way → results on two samplings without a common point.
-        settings: what the numbers depend on.
+        copies: two copies of the same cloud, the second permuted and rotated.
+        samplings: method → results on two samplings without a common point.
+        settings: of the experiment.
     """
 
     labels: Tensor
@@ -61,8 +60,8 @@ class Experiment:
     settings: dict[str, object] = field(default_factory=dict)
 
 
-def run(clouds: PointClouds, seed: int = 0, network: nn.Module | None = None, few: int = 5, tell: Tell = print) -> Experiment:
-    """Measure all ways on all clouds; `network` on at most `few` a class, since networks take their time."""
+def run(clouds: PointClouds, seed: int = 0, network: nn.Module | None = None, few: int = 5, say: Report = print) -> Experiment:
+    """Measure all methods on all clouds; `network` on at most `few` per class, since it is slow."""
     generator = torch.Generator().manual_seed(seed)
     points = clouds.points.double()
     count, size = points.shape[:2]
@@ -72,7 +71,7 @@ def run(clouds: PointClouds, seed: int = 0, network: nn.Module | None = None, fe
     order = torch.rand(count, size, generator=generator).argsort(1)[..., None].expand(-1, -1, 3)
     shuffled = points.gather(1, order)
 
-    copies = _timed(lambda i: align(None, points[i], shuffled[i] @ truth[i].T), truth, "copies", tell)
+    copies = _timed(lambda i: align(None, points[i], shuffled[i] @ truth[i].T), truth, "copies", say)
     first, second = shuffled[:, : size // 2], shuffled[:, size // 2 : size // 2 * 2] @ truth.mT
     found: dict[str, Measured] = {}
     results: dict[int, Alignment] = {}
@@ -81,15 +80,15 @@ def run(clouds: PointClouds, seed: int = 0, network: nn.Module | None = None, fe
         results[index] = align(None, first[index], second[index])
         return results[index]
 
-    found[OURS] = _timed(ours, truth, OURS, tell)
-    found[REFINED] = _timed(lambda i: _refined(first[i], second[i], results[i]), truth, REFINED, tell)
+    found[OURS] = _timed(ours, truth, OURS, say)
+    found[REFINED] = _timed(lambda i: _refined(first[i], second[i], results[i]), truth, REFINED, say)
     found[REFINED].seconds += found[OURS].seconds
     if network is not None:
         chosen = torch.cat([(clouds.labels == label).nonzero()[:few, 0] for label in range(len(clouds.classes))])
-        found[NETWORK] = _timed(lambda i: align(network, first[i], second[i]), truth, NETWORK, tell, chosen.tolist())
-    found[VECTORS] = _timed(lambda i: _by_vectors(first[i], second[i]), truth, VECTORS, tell)
-    found[PCA] = _timed(lambda i: _by_frames(first[i], second[i]), truth, PCA, tell)
-    found[ICP] = _timed(lambda i: _by_icp(first[i], second[i]), truth, ICP, tell)
+        found[NETWORK] = _timed(lambda i: align(network, first[i], second[i]), truth, NETWORK, say, chosen.tolist())
+    found[VECTORS] = _timed(lambda i: _by_vectors(first[i], second[i]), truth, VECTORS, say)
+    found[PCA] = _timed(lambda i: _by_frames(first[i], second[i]), truth, PCA, say)
+    found[ICP] = _timed(lambda i: _by_icp(first[i], second[i]), truth, ICP, say)
     settings = {
         "data": clouds.name,
         "split": clouds.split,
@@ -103,9 +102,9 @@ def run(clouds: PointClouds, seed: int = 0, network: nn.Module | None = None, fe
 
 
 def _timed(
-    way: Callable[[int], Alignment | Tensor], truth: Tensor, name: str, tell: Tell, chosen: list[int] | None = None
+    way: Callable[[int], Alignment | Tensor], truth: Tensor, name: str, say: Report, chosen: list[int] | None = None
 ) -> Measured:
-    """One way on all shapes, or on the chosen ones."""
+    """One method on all shapes, or on the chosen ones."""
     started = time.perf_counter()
     errors, confidence = torch.full((len(truth),), torch.nan), torch.full((len(truth),), torch.nan)
     for index in range(len(truth)) if chosen is None else chosen:
@@ -115,19 +114,19 @@ def _timed(
         if isinstance(result, Alignment):
             confidence[index] = float(result.confidence)
     seconds = time.perf_counter() - started
-    tell(f"{name}: median {float(errors.nanmedian()):.3g}° in {seconds:.0f} s")
+    say(f"{name}: median {float(errors.nanmedian()):.3g}° in {seconds:.0f} s")
     return Measured(errors, None if bool(confidence.isnan().all()) else confidence, seconds)
 
 
 def _refined(source: Tensor, target: Tensor, found: Alignment) -> Alignment:
-    """What `align` does with refine=True, from the rotation that is known already."""
+    """As `align` with refine=True, from the rotation that is already known."""
     pair = [cloud - centroid(cloud, area_weights(cloud)) for cloud in (source, target)]
-    rotation, _ = refine(pair[0], pair[1], found.rotation, 1.0)
+    rotation, _ = icp(pair[0], pair[1], found.rotation, 1.0)
     return replace(found, rotation=rotation)
 
 
 def _by_vectors(source: Tensor, target: Tensor) -> Tensor:
-    """Horn's closed form on the features of degree 1: what vectors alone can do."""
+    """Horn's closed form on the features of degree 1."""
     pair = []
     for cloud in (source, target):
         weights = area_weights(cloud)
@@ -137,12 +136,12 @@ def _by_vectors(source: Tensor, target: Tensor) -> Tensor:
 
 
 def _by_frames(source: Tensor, target: Tensor) -> Tensor:
-    """From principal axes to principal axes, signs by third moments (`reqnn.points.principal_frame`)."""
+    """Principal axes, with signs by third moments (`reqnn.points.principal_frame`)."""
     frames = principal_frame(torch.stack([source - source.mean(0), target - target.mean(0)]))
     return frames[1] @ frames[0].T
 
 
 def _by_icp(source: Tensor, target: Tensor) -> Tensor:
-    """ICP from where the clouds are, centroid on centroid: what it does without a first alignment."""
+    """ICP from the identity, centroid on centroid."""
     identity = torch.eye(3, dtype=torch.float64)
-    return refine(source - source.mean(0), target - target.mean(0), identity, 1.0)[0]
+    return icp(source - source.mean(0), target - target.mean(0), identity, 1.0)[0]

@@ -1,4 +1,4 @@
-"""The results of the experiment as a table, as JSON and as a picture."""
+"""The results as tables, JSON and a picture."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ COLOURS = {OURS: "#1f5fa8", REFINED: "#2a9d8f", NETWORK: "#5b4fa2", VECTORS: "#b
 
 
 def ways_table(result: Experiment) -> Table:
-    """A row for each way to align, over all classes."""
+    """One row per method, over all classes."""
     everything = torch.ones_like(result.labels, dtype=torch.bool)
     records = [{"way": "two copies, permuted: align", **_summary(result.copies, everything)}]
     records += [{"way": way, **_summary(found, everything)} for way, found in result.samplings.items()]
@@ -34,7 +34,7 @@ def ways_table(result: Experiment) -> Table:
 
 
 def classes_table(result: Experiment) -> Table:
-    """A row for each class: our way, and the others beside it."""
+    """One row per class: our method, and the others."""
     records, rows = [], []
     for label, name in enumerate(result.classes):
         chosen = result.labels == label

@@ -1,4 +1,4 @@
-"""`python -m experiments autoencoders`: an ordinary autoencoder and its REQNN, trained alike, on objects that are turned."""
+"""`python -m experiments autoencoders`: an ordinary autoencoder and its REQNN on rotated objects."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 ENCODER: dict[str, Any] = {"encoder_options": {"k": 12, "extra_conv": False}}
 SETTINGS: dict[str, Any] = {"task": "reconstruction", "model": "autoencoder", "options": ENCODER, "points": 256, "epochs": 3}
-"""A quarter of the paper's channels and points and few epochs, so that each network trains in about six minutes."""
+"""A quarter of the paper's channels and points and few epochs: about six minutes per network."""
 
 ORIGINAL, REVISED, FLAT = "original", "REQNN", "REQNN, paper's rules alone"
 NETWORKS: dict[str, dict[str, Any]] = {
@@ -24,18 +24,17 @@ NETWORKS: dict[str, dict[str, Any]] = {
     REVISED: {"equivariant": True},
     FLAT: {"equivariant": True, "options": {**ENCODER, "cross_product": False}},
 }
-"""Name → what is different about it. All see the same clouds, upright, in the same order; the last for a third of the time."""
+"""Name → its settings. All see the same clouds, upright, in the same order; the last for a third of the epochs."""
 
 TOLERANCE = 1e-8  # of the Chamfer distance between orientations, float64
 
 
 @dataclass(kw_only=True)
 class Autoencoders(Command):
-    """Train autoencoders, ordinary and revised, and compare them on test objects, upright and turned; twenty minutes.
+    """Train autoencoders, ordinary and revised, and compare them on test objects, upright and rotated; twenty minutes.
 
-    One latent a cloud. The third network is revised by the paper's rules alone, without a cross product: it shows what that is
-    needed for. Runs that are in the folder already are taken up where they are. Ctrl-C writes a checkpoint; the same command
-    goes on.
+    One latent per cloud. The third network is revised by the paper's rules alone, without a cross product, for comparison.
+    Ctrl-C writes a checkpoint; the same command resumes.
 
     Examples:
         python -m experiments autoencoders --data modelnet40 --out results
@@ -49,13 +48,13 @@ class Autoencoders(Command):
     """Passes over the training set."""
 
     copies: int = 2
-    """How often each test shape is turned."""
+    """Rotations per test shape."""
 
     limit: int = 500
-    """Test on so many shapes, drawn by seed 0."""
+    """Number of test shapes, drawn by seed 0."""
 
     emd: int = 50
-    """Shapes that get the exact earth mover's distance, too."""
+    """Shapes for the exact earth mover's distance."""
 
     runs: str = "runs/autoencoders"
     """The folder for the training runs."""
@@ -75,7 +74,7 @@ class Autoencoders(Command):
         runs = {name: self._train(name) for name in NETWORKS}
         test = data.load(self.data, "test", points=SETTINGS["points"])
         some = subset(test, self.limit, 0)
-        with busy(f"{len(some)} shapes, upright and turned {self.copies} times"):
+        with busy(f"{len(some)} shapes, upright and rotated {self.copies} times"):
             found = compare({name: (run, some) for name, run in runs.items()}, copies=self.copies, emd=self.emd)
         with busy("mirror-symmetric objects"):
             mirrored = {name: mirror_plane(run, self.data) for name, run in runs.items()}
@@ -114,27 +113,27 @@ def _table(found: list[Comparison], mirrored: dict[str, list[dict[str, Any]]], s
 
     rows, records = [], []
     for comparison in found:
-        upright, turned = comparison.results
+        upright, rotated = comparison.results
         share = _mean(one["extent"] for one in mirrored[comparison.name])
         rows.append(
             [
                 Cell(comparison.name),
                 Cell(f"{comparison.parameters:,}"),
                 Cell(f"{upright.chamfer:.4f}"),
-                Cell(f"{turned.chamfer:.4f}"),
+                Cell(f"{rotated.chamfer:.4f}"),
                 Cell("–" if upright.emd is None else f"{upright.emd:.3f}"),
-                Cell("–" if turned.emd is None else f"{turned.emd:.3f}"),
-                Cell(f"{turned.chamfer_change:.0e}"),
-                Cell(f"{turned.deviation:.0e}"),
+                Cell("–" if rotated.emd is None else f"{rotated.emd:.3f}"),
+                Cell(f"{rotated.chamfer_change:.0e}"),
+                Cell(f"{rotated.deviation:.0e}"),
                 Cell(f"{100 * share:.0f} %"),
             ]
         )
         records.append({**comparison.to_dict(), "mirror_symmetric": mirrored[comparison.name]})
-    columns = ["autoencoder", "parameters", "Chamfer, upright", "turned", "EMD, upright", "turned"]
+    columns = ["autoencoder", "parameters", "Chamfer, upright", "rotated", "EMD, upright", "rotated"]
     columns += ["largest Chamfer change", "largest f(Rx) − R f(x)", "off the mirror plane"]
     return Table(
         "autoencoder",
-        "Autoencoders with one latent a cloud: test objects upright and turned",
+        "Autoencoders with one latent per cloud: test objects upright and rotated",
         columns,
         rows,
         records,
@@ -142,24 +141,24 @@ def _table(found: list[Comparison], mirrored: dict[str, list[dict[str, Any]]], s
         [
             "Chamfer: mean squared distance to the nearest point, both ways added; EMD: exact, mean distance. All networks "
             "were trained on upright objects only, the last one for a third of the epochs.",
-            "Largest Chamfer change: of one object between its orientations. f(Rx) − R f(x): distance of a point of the turned "
-            "object's reconstruction from where the upright one's, turned, has it.",
+            "Largest Chamfer change: of one object between its orientations. f(Rx) − R f(x): distance between corresponding "
+            "points of the rotated object's reconstruction and of the rotated reconstruction.",
             "Off the mirror plane: extent of the reconstruction of exactly mirror-symmetric objects perpendicular to it, "
             "as a share of the object's own.",
             _in_the_plane(mirrored[FLAT]),
-            "Clouds as they were sampled have no exact symmetry. Exactly symmetric ones have no unique latent: ties between "
-            "mirror images fall by rounding, another way in another orientation.",
+            "Sampled clouds have no exact symmetry. Exactly symmetric ones have no unique latent: ties between mirror images "
+            "are broken by rounding, differently in each orientation.",
         ],
     )
 
 
 def _in_the_plane(found: list[dict[str, Any]]) -> str:
-    """What the paper's rules alone leave of the latent, and of the reconstruction, off the plane."""
+    """How far latent and reconstruction leave the mirror plane with the paper's rules alone."""
     latent, flat = (_mean(one[what] for one in found) for what in ("latent", "in_plane"))
     return (
-        f"By the paper's rules alone {100 * latent:.0f} % of the latent stand off the plane: max-pooling takes one of two "
-        f"mirror images, by rounding. With the mean of both, which lies in the plane, {100 * flat:.0f} % of the extent are "
-        "left; the REQNN's frame has a cross product, and needs no such accident."
+        f"By the paper's rules alone {100 * latent:.0f} % of the latent are off the plane: max-pooling takes one of two mirror "
+        f"images, by rounding. With the mean of both, which lies in the plane, {100 * flat:.0f} % of the extent are left; the "
+        "REQNN's frame has a cross product and does not depend on rounding."
     )
 
 

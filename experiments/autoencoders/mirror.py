@@ -1,4 +1,4 @@
-"""Exactly mirror-symmetric objects, and how far an autoencoder's reconstruction of them leaves the mirror plane."""
+"""Reconstruction of exactly mirror-symmetric objects: how far does it leave the mirror plane?"""
 
 from __future__ import annotations
 
@@ -20,11 +20,10 @@ SYMMETRIC = {"modelnet40": ("airplane", "chair", "sofa", "car"), "digits": ("0",
 
 
 def mirror_plane(run: Run, name: str) -> list[dict[str, Any]]:
-    """For one test object of each symmetric class: how far latent and reconstruction reach off its plane.
+    """For one test object of each symmetric class: how far latent and reconstruction extend off its plane.
 
-    `extent` is the spread of the reconstruction perpendicular to the plane, as a share of the object's; `in_plane` the same
-    for a latent that is moved into the plane, which is the mean of the two that the object and its mirror image have;
-    `latent` the share of the latent's vectors off the plane.
+    `extent` is the spread of the reconstruction perpendicular to the plane, relative to the object's; `in_plane` the same for
+    the latent projected onto the plane; `latent` the share of the latent's vectors off the plane.
     """
     net, found = in_double(run.model), []
     clouds = data.load(name, "test", points=run.config.points)

@@ -1,4 +1,4 @@
-"""Pictures of the autoencoders: reconstructions upright and turned, and what lies between two latents."""
+"""Pictures of the autoencoders: reconstructions upright and rotated, and interpolated latents."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from torch import Tensor
 
 from reqnn import quaternion
 from reqnn.data.dataset import PointClouds
-from reqnn.data.rotation import random_rotations, turn
+from reqnn.data.rotation import random_rotations, rotate_by
 from reqnn.revision.features import rotate_features
 from reqnn.train.cloud_pictures import BLUE, GREEN, GREY, RED, camera, draw_grid
 from reqnn.train.distance import chamfer_distance
@@ -25,13 +25,13 @@ STEPS = 6
 
 
 def draw_pictures(runs: Mapping[str, Run], test: PointClouds, path: Path) -> Path:
-    """Some test objects upright and turned, and what each network makes of them, with its Chamfer distance."""
+    """Some test objects upright and rotated, and their reconstructions with their Chamfer distances."""
     upright = first_of(test, SHOWN)
     titles = [name for name in SHOWN if name in test.classes] or list(test.classes[: len(upright)])
-    turned = turn(upright, random_rotations(len(upright), "AR", torch.Generator().manual_seed(1)))
+    rotated = rotate_by(upright, random_rotations(len(upright), "AR", torch.Generator().manual_seed(1)))
     rows: list[list[Tensor]] = []
     names, captions, colours = [], [], []
-    for state, given in (("upright", upright), ("turned", turned)):
+    for state, given in (("upright", upright), ("rotated", rotated)):
         rows.append(list(given))
         names.append(f"input\n{state}")
         captions.append([""] * len(given))
@@ -46,7 +46,7 @@ def draw_pictures(runs: Mapping[str, Run], test: PointClouds, path: Path) -> Pat
 
 
 def draw_mixtures(run: Run, test: PointClouds, path: Path) -> Path:
-    """Latents between two objects, and one latent turned, decoded."""
+    """Decoded latents: interpolated between two objects, and one rotated."""
     net, clouds = in_double(run.model), first_of(test, ("chair", "sofa", "airplane", "lamp"))
     pairs = [(0, 1), (2, 3)] if len(clouds) > 3 else [(0, 1)]
     rows: list[list[Tensor]] = []
@@ -59,10 +59,10 @@ def draw_mixtures(run: Run, test: PointClouds, path: Path) -> Path:
             names.append("between two\nlatents")
         axis = torch.tensor([0.0, 1.0, 0.0], dtype=torch.float64)
         angles = torch.linspace(0, 180, STEPS, dtype=torch.float64).deg2rad()
-        turns = quaternion.to_matrix(quaternion.from_axis_angle(axis.expand(STEPS, 3), angles))
-        turned = [decode(net, rotate_features(latents[0], one))[0] for one in turns]  # type: ignore[arg-type]
-        rows.append([clouds[0], *turned, clouds[0] @ turns[-1].T])
-        names.append("one latent\nturned, 0–180°")
+        rotations = quaternion.to_matrix(quaternion.from_axis_angle(axis.expand(STEPS, 3), angles))
+        rotated = [decode(net, rotate_features(latents[0], one))[0] for one in rotations]  # type: ignore[arg-type]
+        rows.append([clouds[0], *rotated, clouds[0] @ rotations[-1].T])
+        names.append("one latent\nrotated, 0–180°")
     titles = ["input", *[""] * STEPS, "input"]
     return draw_grid(
         rows, path, titles=titles, names=names, colours=[BLUE, BLUE, GREEN][-len(rows) :], view=camera(test.up), size=6.0
@@ -70,6 +70,6 @@ def draw_mixtures(run: Run, test: PointClouds, path: Path) -> Path:
 
 
 def first_of(test: PointClouds, labels: tuple[str, ...]) -> Tensor:
-    """The first test object of each of these classes, or of the first classes where the data have others: float64."""
+    """The first test object of each of these classes, or of the first classes if the data have none of them: float64."""
     known = [test.classes.index(label) for label in labels if label in test.classes] or list(range(len(labels)))
     return torch.stack([test.points[int((test.labels == label).nonzero()[0])] for label in known]).double()

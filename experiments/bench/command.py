@@ -1,26 +1,26 @@
-"""`python -m experiments bench`: what the networks and kernels cost."""
+"""`python -m experiments bench`: time and memory of networks and kernels."""
 
 from __future__ import annotations
 
 import json
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any
 
-from experiments.bench.settings import MODELS, WHAT, Settings
+import tyro
+
+from experiments.bench.settings import Settings
 from reqnn.commands.base import OK, Command, console
 from reqnn.errors import InputError
-
-_DEFAULT = Settings()
 
 
 @dataclass(kw_only=True)
 class Bench(Command):
     """Time original and revised networks, rule sets, kernels, memory, the distance to the limit and growth with the points.
 
-    All variants are timed in turn in each repeat, after a warm-up; ratios are taken within a repeat. The published networks at
-    full size, in float32, on clouds from surfaces. A full run takes an hour or more; parts of it can be chosen.
+    All variants are timed in turn in each repeat, after a warm-up; ratios are taken within a repeat. The networks have their
+    published size, in float32, on clouds from surfaces. A full run takes an hour or more; --what chooses parts.
 
     Examples:
         python -m experiments bench --quick
@@ -29,74 +29,30 @@ class Bench(Command):
         python -m experiments bench --out results
     """
 
-    what: tuple[Literal["models", "rules", "kernels", "limit", "growth", "memory"], ...] = WHAT  # type: ignore[assignment]
-    """Parts of the benchmark."""
-
-    models: tuple[Literal["dgcnn", "pointnet2", "pointconv"], ...] = MODELS  # type: ignore[assignment]
-    """Networks."""
-
-    batch: tuple[int, ...] = _DEFAULT.batch
-    """Clouds in a batch."""
-
-    points: tuple[int, ...] = _DEFAULT.points
-    """Points in a cloud."""
-
-    kernel_points: tuple[int, ...] = _DEFAULT.kernel_points
-    """Points in a cloud, where kernels alone are timed."""
-
-    growth_points: tuple[int, ...] = _DEFAULT.growth_points
-    """Points in a cloud, where growth is measured."""
-
-    threads: int = _DEFAULT.threads
-    """Threads of torch and of the kernels."""
-
-    repeats: int = _DEFAULT.repeats
-    """How often everything is timed; three times at most where a round takes longer than --max-seconds."""
-
-    max_seconds: float = _DEFAULT.max_seconds
-    """Leave out calls that take longer."""
-
-    seed: int = _DEFAULT.seed
-    """Of weights and clouds."""
+    settings: Annotated[Settings, tyro.conf.arg(name="")] = field(default_factory=Settings)
+    """What to measure."""
 
     quick: bool = False
-    """A look at everything in less than a minute: narrow networks and small clouds."""
+    """Everything in less than a minute: narrow networks and small clouds."""
 
     add: bool = False
-    """Keep what bench.json holds of parts that are not measured now."""
+    """Keep the parts in bench.json that are not measured now."""
 
     out: str = "results"
     """The folder for bench.json, bench.md and bench.png; with --quick, bench-quick.json and so on."""
 
-    def settings(self) -> Settings:
-        """The options as `experiments.bench` takes them."""
-        names = (
-            "what",
-            "models",
-            "batch",
-            "points",
-            "kernel_points",
-            "growth_points",
-            "threads",
-            "repeats",
-            "max_seconds",
-            "seed",
-        )
-        chosen = Settings(**{name: getattr(self, name) for name in names})
-        return chosen.quick() if self.quick else chosen
-
     def run(self) -> int:
         """Measure, print, write."""
-        settings = self.settings()
         from experiments.bench.plot import draw
         from experiments.bench.report import left_out, markdown, tables
         from experiments.bench.run import run
         from experiments.harness.files import write_page, write_result_file
 
+        settings = self.settings.quick() if self.quick else self.settings
         name = "bench-quick" if self.quick else "bench"
         file = Path(self.out) / f"{name}.json"
         before = _read(file) if self.add else {}
-        write_result_file(file, before)  # a folder that cannot be written shall be found out now, not in an hour
+        write_result_file(file, before)  # fail now, not in an hour, if the folder cannot be written
         results: dict[str, Any] = {}
         for results in run(settings, lambda message: print(message, file=sys.stderr, flush=True), before):
             write_result_file(file, results)

@@ -1,4 +1,4 @@
-"""How the time of point operations and networks grows with the number of points: t ∝ N^a, a from a fit to log t."""
+"""Growth of the time of point operations and networks with the number of points: t ∝ N^a, a from a fit to log t."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def fit_exponent(sizes: Sequence[int], seconds: Sequence[float]) -> float:
 
 
 def exponent_spread(sizes: Sequence[int], seconds: Sequence[Sequence[float]]) -> Spread:
-    """Median and quartiles of the exponents of each repeat; seconds: for each size, one number a repeat."""
+    """Median and quartiles of the exponents of each repeat; seconds: for each size, one number per repeat."""
     return spread([fit_exponent(sizes, repeat) for repeat in zip(*seconds, strict=False)])
 
 
@@ -37,7 +37,7 @@ def radius_for(points: int) -> float:
 
 
 def measure_growth(settings: Settings, note: Callable[[str], None]) -> list[Record]:
-    """Records of each operation, all sizes interleaved: one cloud, one query for each point."""
+    """Records of each operation, all sizes interleaved: one cloud, one query per point."""
     records: list[Record] = []
     sizes = sorted(settings.growth_points)
     inputs = {n: clouds(1, n, settings.seed)[0] for n in sizes}
@@ -54,19 +54,12 @@ def measure_growth(settings: Settings, note: Callable[[str], None]) -> list[Reco
 def growth_record(
     name: str, done: Sequence[tuple[int, Sequence[float]]], skipped: str | None = None, kind: str = "operation"
 ) -> Record:
-    """The record of one thing, operation or network, at several sizes; no exponent from fewer than three."""
+    """The record of one operation or network at several sizes; no exponent from fewer than three."""
     sizes, seconds = [n for n, _ in done], [list(values) for _, values in done]
     exponent = exponent_spread(sizes, seconds)._asdict() if len(sizes) > 2 else None
     reason = skipped or (None if exponent else "fewer than three sizes were timed")
-    return {
-        "what": "growth",
-        "kind": kind,
-        "name": name,
-        "sizes": sizes,
-        "seconds": seconds,
-        "exponent": exponent,
-        "skipped": reason,
-    }
+    record: Record = {"what": "growth", "kind": kind, "name": name, "sizes": sizes, "seconds": seconds}
+    return record | {"exponent": exponent, "skipped": reason}
 
 
 def operations(settings: Settings) -> dict[str, Callable[[Tensor], Any]]:

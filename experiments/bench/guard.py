@@ -1,4 +1,4 @@
-"""An allocation that cannot succeed shall be an error that can be told, not the end of the process."""
+"""Turn an allocation beyond the available memory into an exception instead of the end of the process."""
 
 from __future__ import annotations
 
@@ -21,10 +21,7 @@ def available_memory() -> int:
 
 @contextmanager
 def limited_memory() -> Iterator[None]:
-    """Let allocations beyond the available memory fail, and turn that into `OutOfMemory`.
-
-    The limit is on address space, which Linux enforces; elsewhere the system's own behaviour stays.
-    """
+    """Raise `OutOfMemory` for allocations beyond the available memory, by a limit on address space (Linux only)."""
     import psutil
 
     try:

@@ -30,7 +30,7 @@ BATCH, SAMPLED, NEIGHBOURS, IN_BALL, RADIUS, BANDWIDTH = 4, 512, 20, 32, 0.2, 0.
 
 
 def measure_kernels(settings: Settings, note: Callable[[str], None]) -> list[Record]:
-    """Records of all kernels and sizes, the ways of doing it interleaved; one query for each point."""
+    """Records of all kernels and sizes, the implementations interleaved; one query per point."""
     records: list[Record] = []
     for points in settings.kernel_points:
         xyz = clouds(BATCH, points, settings.seed)[0]
@@ -44,7 +44,7 @@ def measure_kernels(settings: Settings, note: Callable[[str], None]) -> list[Rec
 
 
 def all_ways(xyz: Tensor, settings: Settings) -> dict[str, dict[str, Callable[[], Any]]]:
-    """Kernel → way of doing it → call, the kernel first. Shapes: xyz (B, N, 3)."""
+    """Kernel → implementation → call, the kernel first. Shapes: xyz (B, N, 3)."""
     sampled, k, in_ball = (min(n, xyz.shape[1]) for n in (SAMPLED, NEIGHBOURS, IN_BALL))
     features = features_of(xyz, 192, settings.seed)
     return {
@@ -67,14 +67,14 @@ def _ways(own: Callable, arguments: tuple, other: Callable, others: tuple) -> di
 
 
 def features_of(xyz: Tensor, width: int, seed: int) -> Tensor:
-    """Features that vary over the surface as those of a layer do: (B, N, 3) → (B, N, width)."""
+    """Features that vary smoothly over the surface, as those of a layer: (B, N, 3) → (B, N, width)."""
     generator = torch.Generator().manual_seed(seed)
     directions = torch.randn(3, width, generator=generator, dtype=torch.float64).to(xyz.dtype)
     return torch.nn.functional.leaky_relu(xyz @ directions + 0.1, 0.2)
 
 
 def kd_tree(xyz: Tensor, k: int, threads: int, radius: float = float("inf")) -> list[Any]:
-    """Neighbours of every point by scipy, within a radius where one is given; a tree for each cloud."""
+    """Neighbours of every point by scipy, within a radius if given; a tree per cloud."""
     from scipy.spatial import cKDTree
 
     return [cKDTree(x).query(x, k, distance_upper_bound=radius, workers=threads)[1] for x in xyz.double().numpy()]

@@ -1,4 +1,4 @@
-"""Timing several things in turn, so that whatever else the machine does hits all alike."""
+"""Interleaved timing, so that other load on the machine affects all calls alike."""
 
 from __future__ import annotations
 
@@ -26,13 +26,13 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True)
 class Call:
-    """Something to time.
+    """A call to time.
 
     Attributes:
         name: of the variant.
-        run: what is called.
-        context: what holds meanwhile; entered before the clock starts.
-        expected: seconds that it will take at least, going by smaller inputs.
+        run: the call.
+        context: entered before the clock starts.
+        expected: a lower bound of its seconds, predicted from smaller inputs.
     """
 
     name: str
@@ -43,7 +43,7 @@ class Call:
 
 @dataclass
 class Timing:
-    """Seconds of one call, one number a repeat; or why there are none."""
+    """Seconds of one call, one number per repeat; or why there are none."""
 
     name: str
     seconds: list[float] = field(default_factory=list)
@@ -58,10 +58,10 @@ def interleave(
     max_seconds: float = float("inf"),
     clock: Callable[[], float] = time.perf_counter,
 ) -> list[Timing]:
-    """Time all calls in each of the repeats, beginning with another one each time, after a warm-up that does not count.
+    """Time all calls in each repeat, starting with another one each time, after a warm-up.
 
-    Calls that take longer than `max_seconds`, need more memory than there is or refuse their input are left out. Where a
-    round of all takes longer than `max_seconds` there are `FEWEST` rounds, at most.
+    Calls that take longer than `max_seconds`, run out of memory or refuse their input are skipped. If a round of all takes
+    longer than `max_seconds` there are at most `FEWEST` rounds.
     """
     timings = [Timing(call.name) for call in calls]
     round_seconds = 0.0
@@ -81,7 +81,7 @@ def interleave(
 
 
 def _warm_up(call: Call, timing: Timing, max_seconds: float, clock: Callable[[], float]) -> None:
-    """Run a call once or twice, so that all is compiled and loaded, and find out whether it can be timed."""
+    """Run a call once or twice, so that everything is compiled and loaded, and check whether it can be timed."""
     if call.expected > max_seconds:
         timing.skipped = f"would take {call.expected:.0f} s or more, going by smaller inputs; --max-seconds is {max_seconds:g}"
         return
@@ -94,7 +94,7 @@ def _warm_up(call: Call, timing: Timing, max_seconds: float, clock: Callable[[],
         timing.skipped = f"needs more memory than is free ({error})"
     except ReqnnError as error:
         timing.skipped = str(error).partition(". ")[0]  # what is wrong; the advice is for other commands
-    except Exception as error:  # told in the report; an hour of other measurements shall not be lost for it
+    except Exception as error:  # reported; the other measurements continue
         timing.skipped = f"failed: {type(error).__name__}: {error}"
     if timing.warm_up > max_seconds:
         timing.skipped = f"takes {timing.warm_up:.0f} s; --max-seconds is {max_seconds:g}"
@@ -117,13 +117,13 @@ def spread(values: Sequence[float]) -> Spread:
 
 
 def ratio(seconds: Sequence[float], other: Sequence[float]) -> Spread | None:
-    """Median and quartiles of the ratios within each repeat; None where one of the two was not timed."""
+    """Median and quartiles of the ratios within each repeat; None if one of the two was not timed."""
     pairs = list(zip(seconds, other, strict=False))
     return spread([a / b for a, b in pairs]) if pairs else None
 
 
 def as_record(timing: Timing, base: Timing, **where: Any) -> dict[str, Any]:
-    """A timing as plain data; `relative` is its time in units of the base's."""
+    """A timing as plain data; `relative` is its time divided by the base's."""
     relative = ratio(timing.seconds, base.seconds)
     return {
         **where,

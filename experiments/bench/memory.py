@@ -1,4 +1,4 @@
-"""Peak memory of inference and of a training step, each in a process of its own."""
+"""Peak memory of inference and of a training step, each in a fresh process."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 from experiments.bench.settings import Settings
-from experiments.bench.variants import FUSED, MODES, ORIGINAL, TRAINING, variant_names
+from experiments.bench.variants import FUSED, MODES, ORIGINAL, TRAINING, VARIANTS
 
 Record = dict[str, Any]
 NOTHING: Record = {"peak_bytes": None, "saved_bytes": None}
@@ -18,7 +18,7 @@ SECONDS_TO_START = 120  # importing, building and compiling, on a slow machine
 
 
 def measure_memory(settings: Settings, note: Callable[[str], None]) -> list[Record]:
-    """Records of all networks, variants and modes, at the sizes at which ratios are asked for."""
+    """Records of all networks, variants and modes, at the target sizes."""
     records: list[Record] = []
     for model, mode, variant in comparisons(settings):
         for batch, points in settings.target_sizes():
@@ -34,14 +34,14 @@ def comparisons(settings: Settings) -> list[tuple[str, str, str]]:
     """Network, mode and variant: all of them, or, in brief, the training step of one network before and after."""
     if settings.brief:
         return [(settings.models[0], TRAINING, variant) for variant in (ORIGINAL, FUSED)]
-    return [(model, mode, variant) for model in settings.models for mode in MODES for variant in variant_names(model)]
+    return [(model, mode, variant) for model in settings.models for mode in MODES for variant in VARIANTS]
 
 
 def in_fresh_process(function: str, request: Record, seconds: float) -> Record:
-    """What a function gives in a process of its own; one that is killed, fails or takes too long is a reason, too.
+    """The result of a function in a fresh process, or why there is none (killed, failed, too slow).
 
     Args:
-        function: its full name; it takes the request as keyword arguments and returns what JSON can hold.
+        function: its full name; takes the request as keyword arguments and returns a value for JSON.
     """
     module, _, name = function.rpartition(".")
     code = f"import json, sys; from {module} import {name}; print(json.dumps({name}(**json.loads(sys.argv[1]))))"

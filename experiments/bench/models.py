@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -13,16 +13,16 @@ from experiments.bench.variants import (
     MODES,
     ORIGINAL,
     RULE_SETS,
+    VARIANTS,
     Variant,
     build,
     clouds,
     infer,
     train_step,
-    variant_names,
 )
 
 Record = dict[str, Any]
-SLACK = 2.0  # small inputs take longer a point: what is forecast from them is taken for this much too long
+SLACK = 2.0  # small inputs take longer per point: predictions from them are divided by this
 
 
 def measure_models(settings: Settings, note: Callable[[str], None]) -> list[Record]:
@@ -30,12 +30,12 @@ def measure_models(settings: Settings, note: Callable[[str], None]) -> list[Reco
     return [
         record
         for model in settings.models
-        for record in _measure_all("models", model, variant_names(model), settings.sizes(), settings, note)
+        for record in _measure_all("models", model, VARIANTS, settings.sizes(), settings, note)
     ]
 
 
 def measure_rules(settings: Settings, note: Callable[[str], None]) -> list[Record]:
-    """Records of all networks as each rule set revises them, beside the original, at the sizes that ratios are asked for."""
+    """Records of all networks, original and revised by each rule set, at the target sizes."""
     names = [ORIGINAL, *RULE_SETS]
     return [
         record
@@ -45,12 +45,12 @@ def measure_rules(settings: Settings, note: Callable[[str], None]) -> list[Recor
 
 
 def _measure_all(
-    what: str, model: str, names: list[str], sizes: list[tuple[int, int]], settings: Settings, note: Callable[[str], None]
+    what: str, model: str, names: Sequence[str], sizes: list[tuple[int, int]], settings: Settings, note: Callable[[str], None]
 ) -> Iterator[Record]:
     variants = [build(model, name, settings.seed, width=settings.width) for name in names]
     assert variants[0].name == ORIGINAL, "times are relative to the first"
     for mode in MODES:
-        pace: dict[str, float] = {}  # seconds a point, at the largest input so far
+        pace: dict[str, float] = {}  # seconds per point, at the largest input so far
         for batch, points in sizes:
             note(f"{what}: {model}, {mode}, {batch} × {points} points")
             where = {"what": what, "model": model, "mode": mode, "batch": batch, "points": points}
@@ -72,7 +72,7 @@ def _measure(where: Record, variants: list[Variant], pace: dict[str, float], set
 
 
 def step(variant: Variant, mode: str, batch: int, points: int, seed: int) -> Callable[[], Any]:
-    """What is timed, ready to be called; the clouds are made here, off the clock."""
+    """The call to time; the clouds are made here, off the clock."""
     xyz, labels = clouds(batch, points, seed)
     if mode == INFERENCE:
         return partial(infer, variant.network, xyz)

@@ -24,7 +24,7 @@ FAINT = "#6b7280"
 
 
 def draw(results: Record, path: Path) -> Path | None:
-    """Draw what was measured; None where that is neither networks nor growth."""
+    """Draw what was measured; None without networks and growth."""
     records = results["records"]
     networks = [r for r in records if r["what"] == "models" and r["relative"]]
     growth = [r for r in records if r["what"] == "growth" and r["sizes"]]
@@ -59,7 +59,7 @@ def shown_size(networks: list[Record]) -> tuple[int, int]:
 
 
 def _draw_networks(panel: Any, networks: list[Record]) -> None:
-    """Groups of bars, one a network and mode; the height is the time in units of the original's, logarithmic."""
+    """Groups of bars, one per network and mode; the height is the time relative to the original, logarithmic."""
     batch, points = shown_size(networks)
     rows = [r for r in networks if (r["batch"], r["points"]) == (batch, points)]
     groups = [(model, mode) for model in dict.fromkeys(r["model"] for r in rows) for mode in MODES]

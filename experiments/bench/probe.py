@@ -1,4 +1,4 @@
-"""Memory of one call in this process, which should be a fresh one."""
+"""Memory of one call in this (fresh) process."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from reqnn.errors import ReqnnError
 
 
 def peak_above_now(call: Callable[[], Any]) -> int:
-    """Bytes by which the resident memory of the process rises above what it is before the call, at its highest."""
+    """The peak increase of the resident memory during the call, in bytes."""
     import psutil
 
     before = int(psutil.Process().memory_info().rss)
@@ -39,14 +39,14 @@ def peak_above_now(call: Callable[[], Any]) -> int:
 
 
 def give_back_free_memory() -> None:
-    """Return what the allocator keeps for later, where it can be asked to: else the next call would seem to need less."""
+    """Return the allocator's free memory to the system, if it can: else the next call would seem to need less."""
     gc.collect()
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).malloc_trim(0)
 
 
 def saved_bytes(network: nn.Module, call: Callable[[], Any]) -> int:
-    """Bytes of the tensors that a forward pass keeps for backward, each storage once, parameters and buffers aside."""
+    """Bytes of the tensors that a forward pass saves for backward, each storage once, without parameters and buffers."""
     own = {t.untyped_storage().data_ptr() for t in (*network.parameters(), *network.buffers())}
     sizes: dict[int, int] = {}
 

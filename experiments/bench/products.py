@@ -1,4 +1,4 @@
-"""Matrix products: which ones a call makes, which ones a network cannot do without, and how long they take alone."""
+"""Matrix products: those of a call, those that a network needs at least, and their time alone."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class Product(NamedTuple):
 
 
 def dgcnn_products(model: DGCNN, batch: int, points: int) -> list[Product]:
-    """The products that inference of a REQNN-DGCNN, revised from this network, cannot do without.
+    """The products that inference of a REQNN-DGCNN, revised from this network, needs at least.
 
     An edge convolution from C to O quaternions: A and B − A on the 3·B·N imaginary parts, and the (N, N) inner products of its
     k-NN search in R^3C, the first aside, where a tree in R³ needs none. Then conv5 on quaternions, and conv6 and the head on
@@ -52,7 +52,7 @@ def dgcnn_products(model: DGCNN, batch: int, points: int) -> list[Product]:
 
 
 def replay(products: list[Product], seed: int = 0) -> Callable[[], None]:
-    """A call that makes these products and nothing else: float32, into memory that is there already."""
+    """A call of these products only: float32, into preallocated memory."""
     generator = torch.Generator().manual_seed(seed)
     ready = []
     shared: dict[tuple[int, ...], Tensor] = {}
@@ -77,7 +77,7 @@ def replay(products: list[Product], seed: int = 0) -> Callable[[], None]:
 
 
 class _Recorder(TorchDispatchMode):
-    """Notes the shapes of products on their way to the library."""
+    """Records the shapes of products."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -100,7 +100,7 @@ class _Recorder(TorchDispatchMode):
 
 
 def record_products(call: Callable[[], Any]) -> list[Product]:
-    """The matrix products and convolutions that a call makes through torch, in order; those inside kernels go unseen."""
+    """The matrix products and convolutions of a call, in order; those inside our kernels are not seen."""
     with _Recorder() as recorder:
         call()
     return recorder.products

@@ -6,26 +6,24 @@ from typing import Any
 
 from experiments.bench.kernels import KERNEL
 from experiments.bench.measure import spread
-from experiments.bench.variants import FUSED, ORIGINAL, PLAIN, RULE_SETS
+from experiments.bench.settings import WHAT
+from experiments.bench.variants import ORIGINAL, RULE_SETS, VARIANTS
 from reqnn.table import Cell, Table
 
 Record = dict[str, Any]
-VARIANTS = (ORIGINAL, PLAIN, FUSED)
 NOT_THERE, NOT_ASKED = "–", ""
 PREFIX = {"memory": "memory of ", "rules": "rule sets of "}
 
 
 def tables(results: Record) -> list[Table]:
     """One table for each part that was measured, and the targets first."""
-    records = results["records"]
+    of: dict[str, list[Record]] = {part: [r for r in results["records"] if r["what"] == part] for part in WHAT}
     made = [
         targets_table(results["targets"]),
-        models_table([r for r in records if r["what"] == "models"]),
-        rules_table([r for r in records if r["what"] == "rules"]),
-        memory_table([r for r in records if r["what"] == "memory"]),
-        limit_table([r for r in records if r["what"] == "limit"]),
-        kernels_table([r for r in records if r["what"] == "kernels"]),
-        growth_table([r for r in records if r["what"] == "growth"]),
+        *(networks_table(name, title, of[name], *rest) for name, (title, *rest) in NETWORKS.items()),
+        limit_table(of["limit"]),
+        kernels_table(of["kernels"]),
+        growth_table(of["growth"]),
     ]
     return [table for table in made if table.rows]
 
@@ -43,25 +41,10 @@ def targets_table(targets: list[Record]) -> Table:
     return _table("targets", "Targets", ["target", "measured", "asked", "met"], rows, notes)
 
 
-def models_table(records: list[Record]) -> Table:
-    """A row for each network, mode and size; times, and in brackets times of the original's."""
-    rows = _by_variant(records, ("model", "mode", "batch", "points"), VARIANTS, _time_cell)
-    columns = ["network", "mode", "batch", "points", *VARIANTS]
-    return _table("models", "Time of networks (in brackets: relative to the original)", columns, rows)
-
-
-def rules_table(records: list[Record]) -> Table:
-    """The same for revisions by each rule set."""
-    rows = _by_variant(records, ("model", "mode", "batch", "points"), (ORIGINAL, *RULE_SETS), _time_cell)
-    columns = ["network", "mode", "batch", "points", ORIGINAL, *RULE_SETS]
-    return _table("rules", "Time of networks by rule set (in brackets: relative to the original)", columns, rows)
-
-
-def memory_table(records: list[Record]) -> Table:
-    """Peak memory, and in brackets what is kept for backward."""
-    rows = _by_variant(records, ("model", "mode", "batch", "points"), VARIANTS, _memory_cell)
-    columns = ["network", "mode", "batch", "points", *VARIANTS]
-    return _table("memory", "Peak memory of networks above the idle process (in brackets: kept for backward)", columns, rows)
+def networks_table(name: str, title: str, records: list[Record], variants: tuple[str, ...], show: Any) -> Table:
+    """One row per network, mode and size, one column per variant."""
+    columns = ("model", "mode", "batch", "points")
+    return _table(name, title, ["network", *columns[1:], *variants], _by_variant(records, columns, variants, show))
 
 
 def limit_table(records: list[Record]) -> Table:
@@ -164,3 +147,19 @@ def _spread(value: Record | None) -> str:
 def _table(name: str, title: str, columns: list[str], rows: list[list[str]], notes: list[str] | None = None) -> Table:
     cells = [[Cell(text) for text in row] for row in rows]
     return Table(name, title, columns, cells, [], {}, notes or [])
+
+
+NETWORKS: dict[str, tuple[str, tuple[str, ...], Any]] = {
+    "models": ("Time of networks (in brackets: relative to the original)", VARIANTS, _time_cell),
+    "rules": (
+        "Time of networks by rule set (in brackets: relative to the original)",
+        (ORIGINAL, *RULE_SETS),
+        _time_cell,
+    ),
+    "memory": (
+        "Peak memory of networks above the idle process (in brackets: kept for backward)",
+        VARIANTS,
+        _memory_cell,
+    ),
+}
+"""Part of the benchmark → title, variants and cell of its table."""

@@ -1,4 +1,4 @@
-"""All parts of a benchmark, one after the other, and what they give as plain data."""
+"""Run all parts of a benchmark."""
 
 from __future__ import annotations
 
@@ -35,10 +35,7 @@ assert tuple(PARTS) == WHAT
 
 
 def run(settings: Settings, note: Callable[[str], None], before: Record | None = None) -> Iterator[Record]:
-    """The results so far, after each part: a long run that is ended early has not been in vain.
-
-    Parts that are not measured now are kept as they are in the results `before`.
-    """
+    """The results so far, after each part; parts that are not measured now are kept from the results `before`."""
     threads = torch.get_num_threads()
     torch.set_num_threads(settings.threads)
     records: list[Record] = [r for r in (before or {}).get("records", ()) if r["what"] not in settings.what]
@@ -55,7 +52,7 @@ def run(settings: Settings, note: Callable[[str], None], before: Record | None =
 
 
 def results(settings: Settings, records: list[Record]) -> Record:
-    """Records with all that a reader needs to judge them."""
+    """Records with settings, targets, machine and versions."""
     made = provenance()
     for name in ("numba", "scipy"):
         try:
@@ -74,7 +71,7 @@ def results(settings: Settings, records: list[Record]) -> Record:
 
 
 def cpu_name() -> str:
-    """What the processor calls itself."""
+    """The name of the processor."""
     info = Path("/proc/cpuinfo")
     if info.exists():
         for line in info.read_text(encoding="utf-8", errors="replace").splitlines():

@@ -1,49 +1,51 @@
-"""What a benchmark measures, and how often."""
+"""The settings of a benchmark."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal, get_args
+
+import tyro
 
 from reqnn.errors import InputError
 
-WHAT = ("models", "rules", "kernels", "limit", "growth", "memory")
-MODELS = ("dgcnn", "pointnet2", "pointconv")
+Part = Literal["models", "rules", "kernels", "limit", "growth", "memory"]
+Model = Literal["dgcnn", "pointnet2", "pointconv"]
+WHAT: tuple[Part, ...] = get_args(Part)
+MODELS: tuple[Model, ...] = get_args(Model)
 TARGET_POINTS = 1024  # at which the ratios are asked for
 KERNEL_TARGET_POINTS = 4096
 
 
 @dataclass(frozen=True)
 class Settings:
-    """What to measure.
+    """What to measure."""
 
-    Attributes:
-        what: parts of the benchmark.
-        models: names of networks.
-        batch: clouds in a batch.
-        points: points in a cloud.
-        kernel_points: points in a cloud, where a kernel alone is timed.
-        growth_points: points in a cloud, where growth is measured.
-        threads: of torch and numba.
-        repeats: how often everything is timed.
-        max_seconds: calls that take longer are left out.
-        seed: of weights and clouds.
-        width: of the networks, 1 for the published ones.
-        brief: measure memory for one comparison and rule sets for one network only.
-    """
-
-    what: tuple[str, ...] = WHAT
-    models: tuple[str, ...] = MODELS
+    what: tuple[Part, ...] = WHAT
+    """Parts of the benchmark."""
+    models: tuple[Model, ...] = MODELS
+    """Networks."""
     batch: tuple[int, ...] = (1, 4, 16)
+    """Clouds in a batch."""
     points: tuple[int, ...] = (256, 512, 1024, 2048, 4096, 8192)
+    """Points in a cloud."""
     kernel_points: tuple[int, ...] = (1024, KERNEL_TARGET_POINTS)
+    """Points in a cloud for the kernels."""
     growth_points: tuple[int, ...] = (1024, 2048, 4096, 8192, 16384, 32768)
+    """Points in a cloud for the growth."""
     threads: int = 2
+    """Threads of torch and of the kernels."""
     repeats: int = 7
+    """Repeats; three at most if a round takes longer than --max-seconds."""
     max_seconds: float = 60.0
+    """Skip calls that take longer."""
     seed: int = 0
-    width: float = 1.0
-    brief: bool = False
+    """Seed of weights and clouds."""
+    width: tyro.conf.Suppress[float] = 1.0
+    """Width of the networks, 1 for the published ones."""
+    brief: tyro.conf.Suppress[bool] = False
+    """Measure memory for one comparison and rule sets for one network only."""
 
     def __post_init__(self) -> None:
         for name in ("batch", "points", "kernel_points", "growth_points"):
@@ -56,7 +58,7 @@ class Settings:
             raise InputError("--threads, --repeats and --max-seconds need numbers above 0")
 
     def sizes(self) -> list[tuple[int, int]]:
-        """Batch size and number of points, the smallest input first: what it takes tells what larger ones would."""
+        """Batch size and number of points, the smallest input first: its time predicts that of larger ones."""
         pairs = [(batch, points) for batch in self.batch for points in self.points]
         return sorted(pairs, key=lambda pair: (pair[0] * pair[1], pair[0]))
 

@@ -1,4 +1,4 @@
-"""What the fused networks and kernels are asked to reach, as data, beside what was measured."""
+"""Performance targets of the fused networks and kernels, and the measured values."""
 
 from __future__ import annotations
 
@@ -17,14 +17,7 @@ GROWTH_FROM, GROWTH_TO = 1024, 32768
 
 
 class Target(NamedTuple):
-    """One thing that is asked for.
-
-    Attributes:
-        name: what it is.
-        asked: the number.
-        at_least: whether more is better.
-        value: what was measured, None where it was not.
-    """
+    """One target; `value` is None if it was not measured."""
 
     name: str
     asked: float
@@ -33,7 +26,7 @@ class Target(NamedTuple):
 
     @property
     def met(self) -> bool | None:
-        """Whether the median is on the right side; None where nothing was measured."""
+        """Whether the median meets the target; None if nothing was measured."""
         if self.value is None:
             return None
         return self.value.median >= self.asked if self.at_least else self.value.median <= self.asked
@@ -46,7 +39,7 @@ class Target(NamedTuple):
 
 
 def targets(records: Sequence[Record]) -> list[Target]:
-    """All targets, filled in from the records of a run; batch 4 and 16 at 1024 points where nothing else is said."""
+    """All targets with the values of a run; batch 4 and 16 at 1024 points by default."""
     found: list[Target] = []
     for batch in BATCHES:
         found += _of_dgcnn(records, batch)

@@ -1,4 +1,4 @@
-"""The networks that are compared, and what is done with them."""
+"""The compared networks, and the timed calls."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from reqnn.rules import get_rules
 from reqnn.train.calibration import recalibrate
 from reqnn.zoo import create_model
 
-ORIGINAL, PLAIN, FUSED = "original", "REQNN plain", "REQNN fused"
+ORIGINAL, PLAIN, FUSED = VARIANTS = ("original", "REQNN plain", "REQNN fused")
 MEANING = {
     ORIGINAL: "the ordinary network in plain torch, with an explicit (B, 2C, N, k) edge tensor where it has edges",
     PLAIN: "the revised network by the generic rules alone, as the paper writes its operations: no fused blocks, no kernels",
@@ -46,21 +46,16 @@ class Variant:
 
     @contextmanager
     def switched(self) -> Iterator[None]:
-        """Kernels off, where the variant is to run without."""
+        """Kernels on or off, as the variant has them."""
         with switched(self.kernels):
             yield
 
 
-def variant_names(model: str) -> list[str]:
-    """The variants of a network."""
-    return [ORIGINAL, PLAIN, FUSED]
-
-
 def build(model: str, name: str, seed: int = 0, **options: Any) -> Variant:
-    """One variant of a registered network, or its revision by a rule set; full size unless options say otherwise.
+    """One variant of a registered network, or its revision by a rule set, recalibrated.
 
-    Batch statistics are those of real features. With those it starts with, an untrained quaternion network in eval mode shrinks
-    features layer by layer, until all neighbours tie: no such network is ever run, and its searches would take another time.
+    With its initial statistics an untrained quaternion network in eval mode shrinks features layer by layer until all
+    neighbours tie, which would change the time of the searches.
     """
     torch.manual_seed(seed)
     revised, kernels = name in (PLAIN, FUSED, *RULE_SETS), name != PLAIN
@@ -87,8 +82,7 @@ def infer(network: nn.Module, xyz: Tensor) -> Tensor:
 def train_step(network: nn.Module, xyz: Tensor, labels: Tensor) -> Tensor:
     """Loss, and the gradients of all parameters.
 
-    Of a batch of one cloud a layer on the global feature sees one number a channel, which has no variance: such batch-norms
-    run in eval mode.
+    For a batch of one cloud, batch-norms on the global feature run in eval mode: one number per channel has no variance.
     """
     network.train()
     if xyz.shape[0] == 1:

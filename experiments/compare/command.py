@@ -13,11 +13,11 @@ from reqnn.commands.base import OK, Command, busy, console, optional, show_writt
 
 @dataclass(kw_only=True)
 class Compare(Command):
-    """Train the same networks by different rule sets, and compare accuracy upright and turned, time and size.
+    """Train the same networks by different rule sets, and compare accuracy upright and rotated, time and size.
 
-    All have the same settings, those of a budget of table 4. Budgets are made equal by epochs, by time, or both. Runs
-    continue where they were stopped, and may be shared among processes, as those of `paper table4`. The time of a training step
-    is measured first, in turns with the original network, and kept in compare/BUDGET-pace.json.
+    All have the same settings, those of a budget of table 4, for equal epochs, equal time, or both. Runs resume where they were
+    stopped, and may be shared among processes, as those of `paper table4`. The time of a training step is measured first,
+    interleaved with the original network, and kept in compare/BUDGET-pace.json.
 
     Examples:
         python -m experiments compare --epochs 6 --out results
@@ -31,21 +31,21 @@ class Compare(Command):
     data: tuple[str, ...] = ("modelnet40",)
     """Data sets of table 4: modelnet40, 3d-mnist."""
     epochs: int = 0
-    """Compare after so many epochs."""
+    """Compare after this many epochs."""
     minutes: float = 0.0
-    """Compare after about so many minutes of training."""
+    """Compare after about this many minutes of training."""
     seeds: int = 1
-    """Trainings of each, with different seeds."""
+    """Number of seeds."""
     budget: Literal["quick", "reduced", "long", "full"] = "reduced"
-    """The settings of all: those of this budget of table 4, but for its epochs."""
+    """The budget of table 4 whose settings all use, except for its epochs."""
     out: Annotated[str, tyro.conf.arg(metavar="DIR")] = "results"
     """The folder for results: compare.md, compare.json, compare.png, and a file for each run in compare/."""
     runs: Annotated[str, tyro.conf.arg(metavar="DIR")] = "runs/compare"
     """The folder for the training runs."""
     max_minutes: Annotated[float | None, optional("FLOAT")] = None
-    """Stop training after so many minutes, with a checkpoint; the same command goes on."""
+    """Stop training after this many minutes, with a checkpoint; the same command resumes."""
     show: bool = False
-    """Train nothing: show what was measured."""
+    """Show the results without training."""
 
     def run(self) -> int:
         """Measure the pace, train what is missing, print, write, draw."""

@@ -1,4 +1,4 @@
-"""What is compared with what: rule sets × networks × data sets × seeds, at equal epochs or at equal time."""
+"""The comparison: rule sets × networks × data sets × seeds, at equal epochs or at equal time."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ class Contest:
     Attributes:
         rules: names of rule sets.
         models, data: as in Table 4.
-        seeds: how many trainings of each, seeds 0, 1, ….
-        epochs: train each for so many; 0: do not compare at equal epochs.
-        minutes: train each for so many epochs as take about so long; 0: do not compare at equal time.
+        seeds: trainings of each, with seeds 0, 1, ….
+        epochs: of each training; 0: do not compare at equal epochs.
+        minutes: of each training, as a number of epochs; 0: do not compare at equal time.
         budget: the settings of all.
     """
 
@@ -47,11 +47,11 @@ class Contest:
             if unknown:
                 raise InputError(f"no {what} of table 4 is named {unknown[0]!r}; there are {', '.join(known)}")
         if self.budget.after is not None:
-            raise InputError(f"the budget {self.budget.name} goes on with trained networks; compare rule sets from the start")
+            raise InputError(f"the budget {self.budget.name} starts from trained networks; compare rule sets from the start")
         if self.seeds < 1 or self.epochs < 0 or self.minutes < 0:
             raise InputError("seeds must be at least 1, epochs and minutes not negative")
         if not self.epochs and not self.minutes:
-            raise InputError("say how long to train: --epochs N for equal epochs, --minutes M for equal time, or both")
+            raise InputError("give --epochs N for equal epochs, --minutes M for equal time, or both")
 
     @property
     def ways(self) -> list[str]:
@@ -72,7 +72,7 @@ class Contest:
         return replace(base, rules=rules, rule_options=options, seed=seed)
 
     def paced(self) -> dict[str, dict[str, TrainConfig]]:
-        """Whose training step is timed: network → name of the pace → settings; the original is timed with them."""
+        """The training steps to time: network → name of the pace → settings; the original is timed with them."""
         some = self.data[0]
         return {
             model: {
@@ -84,7 +84,7 @@ class Contest:
 
 
 def trials(contest: Contest, paces: Mapping[str, Pace], out: str = "results") -> list[Trial]:
-    """All trainings, one seed after the other, so that what is done first covers everything."""
+    """All trainings, seed by seed, so that the first ones cover everything."""
     found = []
     clouds = {data: training_clouds(contest.config(data, contest.models[0], None)) for data in contest.data if contest.minutes}
     for seed in range(contest.seeds):
@@ -107,12 +107,12 @@ def trials(contest: Contest, paces: Mapping[str, Pace], out: str = "results") ->
 
 
 def pace_key(model: str, rules: str) -> str:
-    """The name of a measured pace: dgcnn/full; clouds of all data sets have the same size."""
+    """The name of a measured pace: dgcnn/full. Clouds of all data sets have the same size."""
     return f"{model}/{rules}"
 
 
 def training_clouds(config: TrainConfig) -> int:
-    """How many clouds an epoch has."""
+    """The number of clouds per epoch."""
     count = len(datasets.load(config.data, "train", points=config.sampled_from or config.points, root=config.root))
     count = min(count, config.limit or count)
     return count - round(config.validation * count)
@@ -123,7 +123,7 @@ def _epochs(minutes: float, pace: Pace, clouds: int) -> int:
 
 
 def command(contest: Contest, out: str) -> str:
-    """What measures a contest."""
+    """The command of a contest."""
     words = ["python -m experiments compare --rules", *contest.rules, "--model", *contest.models, "--data", *contest.data]
     words += [f"--epochs {contest.epochs}"] * bool(contest.epochs) + [f"--minutes {contest.minutes:g}"] * bool(contest.minutes)
     return " ".join([*words, f"--seeds {contest.seeds} --budget {contest.budget.name} --out {out}"])

@@ -1,4 +1,4 @@
-"""How long a training step takes, for all rule sets and the original in turns: a noisy machine then slows them alike."""
+"""The time of a training step, interleaved for all rule sets and the original, so that other load affects them alike."""
 
 from __future__ import annotations
 
@@ -26,15 +26,7 @@ CLASSES = 40
 
 @dataclass(frozen=True)
 class Pace:
-    """A measured training step.
-
-    Attributes:
-        seconds: the median of the steps.
-        batch, points: of its clouds.
-        parameters: of the network.
-        threads: that torch had.
-        network: the settings that the network was built with.
-    """
+    """A measured training step: the median seconds, and the settings that affect it."""
 
     seconds: float
     batch: int
@@ -44,26 +36,26 @@ class Pace:
     network: Mapping[str, object] = field(default_factory=dict)
 
     def is_of(self, config: TrainConfig) -> bool:
-        """Whether it was measured with these settings; a network with other options has another pace."""
+        """Whether it was measured with these settings."""
         return (self.batch, self.points, dict(self.network)) == (config.batch, config.points, _network(config))
 
 
 def _network(config: TrainConfig) -> dict[str, object]:
-    """What decides how long a step takes, as JSON gives it back."""
+    """The settings that affect the time of a step, as read back from JSON."""
     names = ("model", "equivariant", "options", "rules", "rule_options")
     found: dict[str, object] = json.loads(json.dumps({name: getattr(config, name) for name in names}))
     return found
 
 
 def measure_pace(configs: Mapping[str, TrainConfig], repeats: int = 7) -> dict[str, Pace]:
-    """The time of a step of each, name → settings; one untimed step each, then round by round."""
+    """The time of a step of each, name → settings; interleaved, after one untimed step each."""
     networks = {name: build_network(config, CLASSES).train() for name, config in configs.items()}
     optimizers = {name: make_optimizer(networks[name], config) for name, config in configs.items()}
     times: dict[str, list[float]] = {name: [] for name in configs}
-    for turn in range(repeats + 1):
+    for repeat in range(repeats + 1):
         for name, config in configs.items():
-            seconds = _step(networks[name], optimizers[name], config, turn)
-            if turn:
+            seconds = _step(networks[name], optimizers[name], config, repeat)
+            if repeat:
                 times[name].append(seconds)
     return {
         name: Pace(
@@ -90,13 +82,13 @@ def _step(network: nn.Module, optimizer: torch.optim.Optimizer, config: TrainCon
 
 
 def settled_paces(path: Path, wanted: Mapping[str, Mapping[str, TrainConfig]], may_measure: bool) -> dict[str, Pace]:
-    """The paces in a file, and those that it lacks, which are measured and added to it; those that are there stay.
+    """The paces in a file; missing ones are measured and added to it.
 
-    Processes that share the file wait for each other, so that all go by the same paces.
+    Processes that share the file wait for each other, so that all use the same paces.
 
     Args:
-        wanted: network → name of a pace → its settings; the paces of a network are measured in turns.
-        may_measure: where it is False, a pace that is missing raises `InputError`.
+        wanted: network → name of a pace → its settings; the paces of a network are measured interleaved.
+        may_measure: if False, a missing pace raises `InputError`.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(path.with_suffix(".lock")):
@@ -117,12 +109,12 @@ def _known(paces: Mapping[str, Pace], name: str, config: TrainConfig) -> bool:
 
 
 def read_paces(path: Path) -> dict[str, Pace]:
-    """Paces measured before; none where there is no file. Equal time stays what it was when a comparison goes on."""
+    """Paces measured before, so that equal time stays the same when a comparison is resumed; empty without a file."""
     if not path.exists():
         return {}
     return {name: Pace(**values) for name, values in json.loads(path.read_text(encoding="utf-8"))["paces"].items()}
 
 
 def write_paces(path: Path, paces: Mapping[str, Pace]) -> None:
-    """Keep them for the next time."""
+    """Write the paces."""
     write_result_file(path, {"paces": {name: asdict(pace) for name, pace in paces.items()}})

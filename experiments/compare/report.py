@@ -1,4 +1,4 @@
-"""The comparison as a table and a picture, from the results there are."""
+"""The comparison as a table and a picture, from the available results."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ COLOURS = {"paper": "#9aa3af", "vector-neurons": "#dd8452", "full": "#2a6fb0"}
 
 @dataclass(frozen=True)
 class Row:
-    """What one rule set came to on one network, data set and way of making budgets equal; a result for each seed."""
+    """The results of one rule set on one network and data set, at equal epochs or time; one per seed."""
 
     data: str
     model: str
@@ -69,16 +69,15 @@ def comparison(contest: Contest, rows: Sequence[Row], paces: Mapping[str, Pace],
     notes = [
         *reductions(contest.budget, chosen, but_for=contest.budget.settings.get("rule_options", {})),
         "The same settings for all rule sets but for their constants; epochs are those of the table, not of the budget; "
-        "no rotations in training; weights selected on a tenth of the training set. Rotated: every test shape turned "
+        "no rotations in training; weights selected on a tenth of the training set. Rotated: every test shape rotated "
         f"{contest.budget.copies} times. Means over seeds, ± half of the range.",
         *_constants(contest),
-        "Step: the median time of a training step, all rule sets and the original in turns on the same "
-        "clouds "
-        f"({', '.join(sorted({f'{pace.threads} thread(s)' for pace in paces.values()}))}); minutes: what the training took.",
+        "Step: the median time of a training step, all rule sets and the original interleaved on the same clouds "
+        f"({', '.join(sorted({f'{pace.threads} thread(s)' for pace in paces.values()}))}); minutes: the time of the training.",
         f"`{command(contest, str(out))}`",
     ]
     if missing:
-        notes.append(f"{MISSING} not measured yet: the command above goes on.")
+        notes.append(f"{MISSING} not measured yet: the command above continues.")
     return Table(
         "compare",
         "Rule sets compared",

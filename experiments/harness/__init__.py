@@ -1,1 +1,1 @@
-"""Networks trained and tested one after another: runs that go on where they were stopped, shared among processes, done once."""
+"""Train and test networks one after another: resumable, shared among processes, each once."""

@@ -1,4 +1,4 @@
-"""What a trained network reaches upright and on the paper's test set, every shape turned ten times; a cell's result."""
+"""Accuracy of a trained network upright and on the paper's rotated test set: the result of a trial."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ BATCH = 32
 
 
 def load_test_set(config: TrainConfig, limit: int | None = None) -> PointClouds:
-    """The test clouds of a run's data set, or `limit` of them, always the same ones."""
+    """The test clouds of a run's data set, or a fixed choice of `limit` of them."""
     clouds = data.load(config.data, "test", points=config.points, root=config.root)
     if limit is None or limit >= len(clouds):
         return clouds
@@ -32,19 +32,19 @@ def load_test_set(config: TrainConfig, limit: int | None = None) -> PointClouds:
     return clouds.subset(order[:limit].sort().values)
 
 
-def rotated_logits(model: nn.Module, turned: RotatedTestSet) -> Tensor:
+def rotated_logits(model: nn.Module, rotated: RotatedTestSet) -> Tensor:
     """The logits of a network on every shape in each of its rotations: (shapes, copies, classes)."""
-    parts = [predict(model, points, BATCH) for points, _, _ in turned.batches(16 * BATCH)]
-    return torch.cat(parts).unflatten(0, (len(turned.clouds), turned.copies))
+    parts = [predict(model, points, BATCH) for points, _, _ in rotated.batches(16 * BATCH)]
+    return torch.cat(parts).unflatten(0, (len(rotated.clouds), rotated.copies))
 
 
 def rotation_test(run: Run, clouds: PointClouds, copies: int = 10, seed: int = 0) -> dict[str, Any]:
-    """Accuracy upright and rotated, consistency over the rotations and, for a REQNN, what explains the rest; for JSON."""
+    """Accuracy upright and rotated, consistency and, for a REQNN, the causes of changed answers; for JSON."""
     if torch.cuda.is_available():
         run.model.cuda()
-    upright_set, turned = (data.rotated_test_set(clouds, p, c, seed) for p, c in (("NR", 1), ("AR", copies)))
+    upright_set, rotated_set = (data.rotated_test_set(clouds, p, c, seed) for p, c in (("NR", 1), ("AR", copies)))
     upright = measure(rotated_logits(run.model, upright_set), clouds, "NR", seed)
-    logits = rotated_logits(run.model, turned)
+    logits = rotated_logits(run.model, rotated_set)
     rotated = measure(logits, clouds, "AR", seed)
     found: dict[str, Any] = {
         "upright": upright.accuracy,
@@ -58,13 +58,13 @@ def rotation_test(run: Run, clouds: PointClouds, copies: int = 10, seed: int = 0
         "rotated_per_class": rotated.per_class,
     }
     if run.config.equivariant:
-        found["changed"] = explain_changes(run.model, run.config, turned, logits, rotated.changed)
+        found["changed"] = explain_changes(run.model, run.config, rotated_set, logits, rotated.changed)
         found["ambiguity"] = count_ambiguity(clouds.points, run.config)
     return found
 
 
 def run_facts(run: Run) -> dict[str, Any]:
-    """What a result says about its run: settings, size, time, selection, versions; nothing of the machine's folders."""
+    """The facts about a run in its result: settings, size, time, selection, versions; no local paths."""
     config = run.config
     best, last = run.row, run.metrics.get("last") or {}
     facts = {

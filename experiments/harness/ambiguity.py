@@ -1,7 +1,7 @@
-"""Why an equivariant network may still change an answer: ties between neighbours, and the rounding of float32.
+"""Why an equivariant network may still change an answer: ties between neighbours, and float32 rounding.
 
-Where the k-th and the next neighbour of a point are equally far, a rule has to choose. It chooses by invariants of the points
-(`reqnn.points.ties`); where these are equal, too, as in a symmetric shape, the neighbourhood is *ambiguous*.
+If the k-th and the next neighbour of a point are equally far, invariants of the points decide (`reqnn.points.ties`); if these
+are equal too, as in a symmetric shape, the neighbourhood is *ambiguous*.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from reqnn.data.rotated_test_set import RotatedTestSet
-from reqnn.data.rotation import turn
+from reqnn.data.rotation import rotate_by
 from reqnn.models.grouping import clouds_without, index_points
 from reqnn.points import count_ties, farthest_point_sample, frame_ambiguity
 from reqnn.points.knn import nearest
@@ -25,11 +25,11 @@ LOOKED_AT = 1000  # test shapes whose neighbourhoods are counted: all of 3D MNIS
 _BLOCK = 2**24  # distances at a time
 
 _NEIGHBOURS = {"dgcnn": ("k", 20), "pointnet2": ("nsample", 32), "pointconv": ("nsample", 32)}
-"""Network → the option with the neighbours of its first layer, and what it is where it is not given."""
+"""Network → the option with the neighbours of its first layer, and its default."""
 
 
 def neighbours(config: TrainConfig) -> int | None:
-    """How many neighbours the first layer of a network takes for each point; None for a network that we do not know."""
+    """The neighbours per point in the first layer of a network; None for unknown networks."""
     if config.model not in _NEIGHBOURS:
         return None
     option, published = _NEIGHBOURS[config.model]
@@ -38,7 +38,7 @@ def neighbours(config: TrainConfig) -> int | None:
 
 
 def searched_points(points: Tensor, config: TrainConfig) -> list[Tensor]:
-    """The points whose neighbours the first layer looks for: a DGCNN may work on a sample of them, or on several in turn.
+    """The points whose neighbours the first layer searches: all, or one or several samples for a DGCNN with `sample`.
 
     Shapes: points (S, N, 3) -> one or several times (S, M, 3)
     """
@@ -51,9 +51,9 @@ def searched_points(points: Tensor, config: TrainConfig) -> list[Tensor]:
 
 
 def ties_of(points: Tensor, config: TrainConfig) -> tuple[Tensor, Tensor, int]:
-    """Of each cloud the tied and the ambiguous neighbourhoods in the input of a network's first layer, and how many there are.
+    """The tied and the ambiguous neighbourhoods per cloud in the input of the first layer, and the number of all.
 
-    Shapes: points (S, N, 3) -> (S,) int64, (S,) int64; zeros for a network that we do not know
+    Shapes: points (S, N, 3) -> (S,) int64, (S,) int64; zeros for unknown networks
     """
     tied, ambiguous = torch.zeros(2, len(points), dtype=torch.int64)
     k, looked_at = neighbours(config), 0
@@ -65,7 +65,7 @@ def ties_of(points: Tensor, config: TrainConfig) -> tuple[Tensor, Tensor, int]:
 
 
 def neighbourhood_ties(points: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Of each cloud the number of points whose k-th neighbour is tied with the next one, and of those left ambiguous.
+    """The number of points per cloud whose k-th neighbour is tied with the next one, and of those that stay ambiguous.
 
     Shapes: points (S, N, 3) -> (S,) int64, (S,) int64
     """
@@ -82,10 +82,7 @@ def neighbourhood_ties(points: Tensor, k: int) -> tuple[Tensor, Tensor]:
 
 
 def count_ambiguity(points: Tensor, config: TrainConfig) -> dict[str, Any] | None:
-    """Ties in the input of a network's first layer, over the first `LOOKED_AT` test clouds (S, N, 3); ready for JSON.
-
-    None for a network of which we do not know how many neighbours it takes.
-    """
+    """Ties in the input of the first layer, over the first `LOOKED_AT` test clouds (S, N, 3), for JSON; None if unknown."""
     if neighbours(config) is None:
         return None
     some = points[:LOOKED_AT]
@@ -104,25 +101,25 @@ def count_ambiguity(points: Tensor, config: TrainConfig) -> dict[str, Any] | Non
 
 
 def explain_changes(
-    model: nn.Module, config: TrainConfig, turned: RotatedTestSet, logits: Tensor, changed: list[int]
+    model: nn.Module, config: TrainConfig, rotated: RotatedTestSet, logits: Tensor, changed: list[int]
 ) -> list[dict[str, Any]]:
-    """Every shape whose answer changes over its rotations, and why: the same in float64 tells rounding from all else.
+    """Every shape whose answer changes over its rotations, and why; float64 separates rounding from other causes.
 
     `margin` is the smallest lead of the best logit over the second; `logit_change` the largest change of a logit. Both are
-    given again as they are in float64, where the same clouds are turned and answered without rounding to float32.
+    also given in float64, where clouds are rotated and classified without rounding to float32.
 
     Shapes: logits (shapes, copies, classes)
     """
-    classes, points = turned.clouds.classes, turned.clouds.points
+    classes, points, matrices = rotated.clouds.classes, rotated.clouds.points, rotated.matrices
     precise = copy.deepcopy(model).cpu().double() if changed else model
     found = []
     for shape in changed:
         cloud = points[shape].double()
-        exact = predict(precise, turn(cloud.expand(turned.copies, -1, -1), turned.matrices[shape]), batch=turned.copies)
+        exact = predict(precise, rotate_by(cloud.expand(rotated.copies, -1, -1), matrices[shape]), batch=rotated.copies)
         tied, ambiguous, _ = ties_of(points[shape : shape + 1], config)
         record = {
             "shape": shape,
-            "class": classes[int(turned.clouds.labels[shape])],
+            "class": classes[int(rotated.clouds.labels[shape])],
             "answers": _answers(logits[shape], classes),
             "margin": _margin(logits[shape]),
             "logit_change": _change(logits[shape]),

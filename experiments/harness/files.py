@@ -1,4 +1,4 @@
-"""The one way in which results reach a disk: with versions and commit, whole or not at all."""
+"""Write result files: atomically, with versions and commit."""
 
 from __future__ import annotations
 

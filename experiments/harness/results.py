@@ -1,4 +1,4 @@
-"""Results of trials on disk: one JSON file and one log each, never mixed with those of other settings."""
+"""Results of trials on disk: one JSON file and one log each, checked against the settings."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ SEED = 0
 
 
 def result_path(out: str | Path, trial: Trial) -> Path:
-    """Where the result of a trial is."""
+    """The result file of a trial."""
     return Path(out) / trial.group / f"{trial.stem}.json"
 
 
 def read_result(out: str | Path, trial: Trial) -> dict[str, Any] | None:
-    """The result of a trial, None where there is none; `InputError` where it was measured with other settings."""
+    """The result of a trial or None; `InputError` if it was measured with other settings."""
     path = result_path(out, trial)
     if not path.exists():
         return None
@@ -30,7 +30,7 @@ def read_result(out: str | Path, trial: Trial) -> dict[str, Any] | None:
         result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         before, test = config_from_dict(result["config"], str(path)), result["test"]
     except (OSError, ValueError, KeyError, TypeError) as error:
-        raise InputError(f"{path} is no result that can be read ({error}); delete it to measure it again") from error
+        raise InputError(f"{path} cannot be read as a result ({error}); delete it to measure it again") from error
     changed = _changes(trial, before, trial.tested, result.get("began_with"))
     if test["copies"] != trial.copies:
         changed["copies"] = test["copies"], trial.copies
@@ -38,14 +38,14 @@ def read_result(out: str | Path, trial: Trial) -> dict[str, Any] | None:
         changed["test_shapes"] = test["limit"], trial.test_shapes
     if changed:
         raise InputError(
-            f"{path} was measured with other settings than are asked for now: {_told(changed)}. Set them back, or move this "
-            "file away, and its run, to measure it anew"
+            f"{path} was measured with other settings: {_listed(changed)}. Set them back, or move this file and its run away "
+            "to measure it again"
         )
     return result
 
 
 def check_run(folder: Path, trial: Trial) -> None:
-    """Raise `InputError` where a folder holds a run with other settings: it can neither go on nor be taken for this one."""
+    """Raise `InputError` if a folder holds a run with other settings."""
     if not (folder / "config.json").exists():
         return
     record = folder / START
@@ -53,12 +53,12 @@ def check_run(folder: Path, trial: Trial) -> None:
     changed = _changes(trial, load_config(folder / "config.json"), trial.config, began_with)
     if changed:
         raise InputError(
-            f"{folder} holds a run with other settings: {_told(changed)}. Move it away, or name another folder with --runs"
+            f"{folder} holds a run with other settings: {_listed(changed)}. Move it away, or name another folder with --runs"
         )
 
 
 def write_result(out: str | Path, trial: Trial, result: dict[str, Any], log: Path) -> Path:
-    """Write the result of a trial, after its log: a result that is there is complete."""
+    """Write the log of a trial, then its result: an existing result is complete."""
     path = result_path(out, trial)
     if log.exists():
         write_page(path.with_suffix(".csv"), log.read_text(encoding="utf-8"))
@@ -68,7 +68,7 @@ def write_result(out: str | Path, trial: Trial, result: dict[str, Any], log: Pat
 def _changes(
     trial: Trial, before: TrainConfig, now: TrainConfig, began_with: dict[str, Any] | None
 ) -> dict[str, tuple[Any, Any]]:
-    """The settings that differ; where a trial begins with another's weights, how these were trained, not where they lay."""
+    """The settings that differ; for a trial that starts from another's weights, the training of these, not their path."""
     changed = differing(before, now)
     if trial.after is not None:
         changed.pop("start_from", None)
@@ -80,5 +80,5 @@ def _changes(
     return changed
 
 
-def _told(changed: dict[str, tuple[Any, Any]]) -> str:
+def _listed(changed: dict[str, tuple[Any, Any]]) -> str:
     return ", ".join(f"{name} {one!r}, now {two!r}" for name, (one, two) in changed.items())

@@ -1,7 +1,4 @@
-"""A lock on a training run: of the processes that share a folder, one trains it and the others leave it.
-
-The system releases the lock with its process, however that ends.
-"""
+"""A lock on a training run, so that only one process trains it; released by the system when the process ends."""
 
 from __future__ import annotations
 
@@ -18,8 +15,8 @@ from reqnn.errors import InputError
 
 @contextmanager
 def locked(path: Path) -> Iterator[str | None]:
-    """Hold the lock, if it is free: yields None if it is ours, else who holds it."""
-    lock, about = FileLock(path), path.with_suffix(".holder")  # apart: some versions of filelock empty the lock's own file
+    """Hold the lock if it is free: yields None if we hold it, else who does."""
+    lock, about = FileLock(path), path.with_suffix(".holder")  # separate: some versions of filelock empty the lock file
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire(blocking=False)

@@ -1,6 +1,6 @@
-"""Run the trials that have no result yet: each goes on where it was stopped, and by one process at a time.
+"""Run the trials without a result; a stopped one is resumed.
 
-Any number of processes may do this on the same two folders.
+Any number of processes may do this on the same two folders: each trial is locked by one.
 """
 
 from __future__ import annotations
@@ -31,13 +31,13 @@ from reqnn.train.run import load_run
 
 @dataclass
 class Outcome:
-    """What a pass over the trials came to.
+    """The outcome of a pass over the trials.
 
     Attributes:
         done: trials measured now.
-        elsewhere: trials that another process is at: key → who.
-        failed: trials that could not be run: key → why.
-        out_of_time: whether the time was up before all were done.
+        elsewhere: trials that another process runs: key → who.
+        failed: key → why.
+        out_of_time: whether the time ran out.
     """
 
     done: list[str] = field(default_factory=list)
@@ -46,7 +46,7 @@ class Outcome:
     out_of_time: bool = False
 
     def report(self) -> int:
-        """Say what is left, and why; the exit code."""
+        """Print what is left, and why; return the exit code."""
         for key, holder in self.elsewhere.items():
             print(f"{key}: trained elsewhere ({holder})", file=sys.stderr)
         for key, reason in self.failed.items():
@@ -63,11 +63,11 @@ def run_trials(
     minutes: float | None = None,
     say: Callable[[str], None] = print,
 ) -> Outcome:
-    """Train and test what has no result, in order; a failure of one trial does not stop the others.
+    """Train and test the trials without a result, in order; a failure of one does not stop the others.
 
     Args:
-        out: the folder for results; `runs`: the folder for runs. Both are shared where work is.
-        minutes: stop the training, with a checkpoint, when they are over; a run that is trained is still tested.
+        out, runs: the folders for results and runs; shared by the processes.
+        minutes: stop the training after these, with a checkpoint; a trained run is still tested.
     """
     missing = in_order([one for one in wanted if read_result(out, one) is None], runs)
     for one in missing:  # before hours are spent on another trial
@@ -80,7 +80,7 @@ def run_trials(
             outcome.out_of_time = True
             break
         if waits(one, runs):
-            continue  # the outcome tells what became of the trial that it begins with
+            continue  # the outcome reports the trial that it starts from
         folder = run_folder(runs, one)
         with locked(folder.with_name(f"{one.stem}.lock")) as holder:
             if holder is not None:
@@ -110,7 +110,7 @@ def _error_file(folder: Path) -> Path:
 
 
 def _why(error: Exception, file: Path) -> str:
-    """What went wrong, in a line; where it is no mistake in the input, the traceback goes to a file beside the run."""
+    """The error in one line; the traceback of an unexpected one goes to a file beside the run."""
     if isinstance(error, ReqnnError):
         return str(error)
     said = f"{type(error).__name__}: {error}"
@@ -123,17 +123,17 @@ def _why(error: Exception, file: Path) -> str:
 
 
 def _awaited(one: Trial, others: Sequence[Trial], runs: str | Path) -> bool:
-    """Whether others wait for the weights of this trial: it is trained then, even where its result is there."""
+    """Whether others wait for the weights of this trial: it is trained then even if it has a result."""
     return any(other.after == one and waits(other, runs) for other in others)
 
 
 def _measure(one: Trial, out: Path, runs: Path, end: float | None) -> Path:
     config, folder = run_settings(one, runs), run_folder(runs, one)
-    clouds = load_test_set(config, one.test_shapes)  # a test set that is not there is found out about before training
+    clouds = load_test_set(config, one.test_shapes)  # fail before training if the test set is missing
     with _stopped_at(end):
         run = fit(config, resume=True)
     if read_result(out, one) is not None:
-        return folder  # only its weights were wanted: what was published stays
+        return folder  # only its weights were needed: the published result stays
     found: dict[str, Any] = {}
     if one.test_options:
         found["upright_as_trained"] = evaluate(run.model, clouds, "NR").accuracy
@@ -159,7 +159,7 @@ def _measure(one: Trial, out: Path, runs: Path, end: float | None) -> Path:
 
 @contextmanager
 def _stopped_at(end: float | None) -> Iterator[None]:
-    """Interrupt the training when the time is over: it writes a checkpoint, as for Ctrl-C."""
+    """Interrupt the training at a time, as by Ctrl-C: it writes a checkpoint."""
     if end is None or threading.current_thread() is not threading.main_thread():
         yield
         return

@@ -1,4 +1,4 @@
-"""Trials that begin with the weights of another: what is trained first, and with what a run began."""
+"""Trials that start from the weights of another: order and settings."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from reqnn.train.config import TrainConfig, load_config
 
 
 def run_folder(runs: str | Path, one: Trial) -> Path:
-    """Where a trial is trained: trials of one key in several groups have a folder each."""
+    """The folder of a trial's run, by group and key."""
     return Path(runs) / Path(one.group).name / one.stem
 
 
 def in_order(trials: Sequence[Trial], runs: str | Path) -> list[Trial]:
-    """Each trial behind the one that it waits for."""
+    """Each trial after the one that it waits for."""
     found: list[Trial] = []
     for one in trials:
         before = in_order([one.after], runs) if one.after is not None and waits(one, runs) else []
@@ -27,12 +27,12 @@ def in_order(trials: Sequence[Trial], runs: str | Path) -> list[Trial]:
 
 
 def waits(one: Trial, runs: str | Path) -> bool:
-    """Whether a trial has yet to begin, and the one whose weights it begins with has yet to be trained."""
+    """Whether a trial has not started, and the one whose weights it starts from is not trained."""
     return one.after is not None and not _begun(run_folder(runs, one)) and not _finished(run_folder(runs, one.after))
 
 
 def run_settings(one: Trial, runs: str | Path) -> TrainConfig:
-    """The settings of a trial's run: where it is written, and the folder of the weights that it begins with."""
+    """The settings of a trial's run, with its folder and the folder of the weights that it starts from."""
     folder, start = run_folder(runs, one), one.config.start_from
     if one.after is not None:
         start = load_config(folder / "config.json").start_from if _begun(folder) else str(run_folder(runs, one.after))

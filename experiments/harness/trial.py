@@ -1,4 +1,4 @@
-"""A trial: a network that is trained by given settings and tested upright and turned, once."""
+"""A trial: a network to train with given settings and to test upright and rotated."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from reqnn.train.config import FREE, TrainConfig
 
 @dataclass(frozen=True)
 class Trial:
-    """What is to be trained and tested.
+    """A network to train and test.
 
     Attributes:
-        key: what the user calls it, modelnet40/dgcnn/reqnn.
+        key: its name for users, modelnet40/dgcnn/reqnn.
         title: DGCNN on ModelNet40: REQNN.
-        group: the folder of its result within that of all results, table4/reduced.
-        config: the settings of its run; where that is written is decided later.
-        command: what measures it.
-        copies: how often each test shape is turned.
-        test_shapes: how many test shapes, drawn once for all; None for all of them.
-        test_options: arguments that the network is built with to be tested, where other than in training.
-        after: the trial whose trained weights this one begins with.
+        group: the subfolder of its result, table4/reduced.
+        config: the settings of its run, without the folder.
+        command: the command that measures it.
+        copies: rotations per test shape.
+        test_shapes: number of test shapes, a fixed choice; None for all of them.
+        test_options: arguments of the network in the test that differ from training.
+        after: the trial whose trained weights this one starts from.
     """
 
     key: str
@@ -47,7 +47,7 @@ class Trial:
 
 
 def differing(config: TrainConfig, other: TrainConfig) -> dict[str, tuple[Any, Any]]:
-    """The settings that decide the weights and differ, options one by one: name → (of the first, of the second)."""
+    """The settings that affect the weights and differ, options one by one: name → (of the first, of the second)."""
     found: dict[str, tuple[Any, Any]] = {}
     for item in fields(TrainConfig):
         if item.name in FREE or item.name == "threads":

@@ -1,4 +1,4 @@
-"""What Table 4 may cost: budgets as data, from a smoke test to the paper's own settings."""
+"""Training budgets of Table 4, from a smoke test to the paper's settings."""
 
 from __future__ import annotations
 
@@ -18,22 +18,21 @@ Settings = Mapping[str, Any]
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """Settings of all cells of Table 4. What a budget does not name is as in the paper (preset `paper`).
+    """Settings of all cells of Table 4; the default is the preset `paper`.
 
-    The special goes before the general: a cell before its network, its network before `settings`; `options` and
-    `rule_options` are joined key by key. A setting belongs to all three trainings of a row unless a cell's full key says
-    otherwise; the table's caption lists such exceptions.
+    `cells` override `networks`, which override `settings`; `options` and `rule_options` are merged key by key. The table's
+    caption lists settings that differ between the trainings of a row.
 
     Attributes:
         name: the folder of its results.
-        summary: what it is for.
+        summary: a description.
         settings: fields of `TrainConfig` for all cells.
         networks: network → further fields.
-        cells: the beginning of a cell's key (`modelnet40`, `modelnet40/dgcnn`, `modelnet40/dgcnn/reqnn`) → further fields.
-        copies: how often each test shape is turned.
-        test_shapes: how many test shapes, drawn once for all; None for all of them.
-        test_options: network → arguments that it is built with to be tested, where other than in training.
-        after: the budget whose trained networks the cells of this one begin with.
+        cells: prefix of a cell's key (`modelnet40`, `modelnet40/dgcnn`, `modelnet40/dgcnn/reqnn`) → further fields.
+        copies: rotations per test shape.
+        test_shapes: number of test shapes, a fixed choice; None for all of them.
+        test_options: network → its arguments in the test that differ from training.
+        after: the budget whose trained networks this one starts from.
     """
 
     name: str
@@ -61,7 +60,7 @@ _SMALL = {
     "rule_options": {"c": 0.1},
     "options": {"width": 0.25, "dropout": 0.0},
 }
-"""What trains a small network in few epochs (docs/experiments.md); the same for original and REQNN."""
+"""Settings for small networks and few epochs (docs/experiments.md); the same for original and REQNN."""
 
 _128_POINTS: dict[str, Settings] = {
     "dgcnn": {"options": {"k": 10}},

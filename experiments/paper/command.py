@@ -25,16 +25,15 @@ class Paper(Command):
         table1: rotation equivariance and permutation invariance of each operation, before and after revision (seconds)
         table2: parameters, multiply-adds and FLOPs of the four networks and their REQNNs (half a minute)
         table3: which network contains which operation (seconds)
-        table4: accuracy on turned shapes, originals and REQNNs, ModelNet40 and 3D MNIST; with --budget the networks that
-            have no result yet are trained and tested first (quick: minutes; reduced: 2 hours in all; long: 2 hours each;
+        table4: accuracy on rotated shapes, originals and REQNNs, ModelNet40 and 3D MNIST; with --budget the networks
+            without a result are trained and tested first (quick: minutes; reduced: 2 hours in all; long: 2 hours each;
             longer: 4; longest: 6; full: GPUs)
         table5: ModelNet40 learned without rotations and tested with, from the results of table 4
-        figure1: a cloud and a feature inside the network, both turned; trains two networks for half a minute each
-        figure2: features inside the network are turned and decoded; trains two networks for a minute each
-        all: everything there is, on one page, too (--out): paper.html and paper.md, with the figures in that folder
+        figure1: a cloud and a feature inside the network, both rotated; trains two networks for half a minute each
+        figure2: features inside the network are rotated and decoded; trains two networks for a minute each
+        all: everything, also on one page (--out): paper.html and paper.md, with the figures in that folder
 
-    Runs of table 4 go on where they were stopped. Several processes or machines may share the work: give all the same
-    command on folders that all of them see.
+    Runs of table 4 are resumed. Several processes or machines may share the work: run the same command on shared folders.
 
     Examples:
         python -m experiments paper table1
@@ -49,13 +48,13 @@ class Paper(Command):
     """Which table or figure; all of them with "all"."""
 
     out: Annotated[str | None, optional("DIR")] = None
-    """A folder to write the tables to, as Markdown and JSON. Results of table 4 are there, too; default for these: results."""
+    """Folder for the tables, as Markdown and JSON, and for the results of table 4 (default for these: results)."""
 
     budget: Annotated[
         Literal["quick", "reduced", "long", "longer", "longest", "full"] | None,
         optional("{quick,reduced,long,longer,longest,full}"),
     ] = None
-    """table4: train what is missing at this cost, and show it; table5, all: show it. Default: the one with most results."""
+    """table4: train what is missing with this budget; table5, all: show it. Default: the one with most results."""
 
     only: Annotated[tuple[str, ...], optional("CELL [CELL ...]")] = ()
     """table4: train these cells only, in this order: DATA/NETWORK/TRAINING or its beginning, * for any part."""
@@ -64,10 +63,10 @@ class Paper(Command):
     """table4: the folder for the training runs."""
 
     max_minutes: Annotated[float | None, optional("FLOAT")] = None
-    """table4: stop training after so many minutes, with a checkpoint; the same command goes on."""
+    """table4: stop training after this many minutes, with a checkpoint; the same command resumes."""
 
     figure_runs: str = "runs/figures"
-    """figure1, figure2: the folder for the training runs; those in it are taken up where they were left."""
+    """figure1, figure2: the folder for the training runs; they are resumed."""
 
     def run(self) -> int:
         """Measure, print, write."""
@@ -113,7 +112,7 @@ class Paper(Command):
         show_written(figure.write(self.out or RESULTS))
 
     def _train(self, results: str) -> int:
-        """Train and test the cells that have no result yet; say what is left, and why."""
+        """Train and test the cells without a result; report what is left, and why."""
         from experiments.harness.running import run_trials
         from experiments.paper.budgets import get_budget, trial_of
         from experiments.paper.experiments import select

@@ -20,15 +20,14 @@ TRAININGS = {
     "original": "original",
     "vertical": "original, vertical rotations",
 }
-"""Training → what it is called. REQNNs and originals are trained without rotations but where it says otherwise: about the
-vertical axis, y of ModelNet40 and z of 3D MNIST."""
+"""Training → its name. Without rotations except `vertical`: about the vertical axis, y of ModelNet40 and z of 3D MNIST."""
 
 TRAINING_SETTINGS: dict[str, dict[str, Any]] = {
     "reqnn": {"equivariant": True, "protocol": "NR"},
     "original": {"equivariant": False, "protocol": "NR"},
     "vertical": {"equivariant": False, "protocol": "vertical"},
 }
-"""Training → what is different about its settings, and nothing else is."""
+"""Training → the only settings that differ."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +64,9 @@ def experiments() -> list[Experiment]:
 
 
 def select(patterns: Sequence[str]) -> list[Experiment]:
-    """The cells that the patterns name, in the order of the patterns; all of them where there are none.
+    """The cells that match the patterns, in their order; all without patterns.
 
-    A pattern is a key or its beginning, `modelnet40/dgcnn`, with * for any part: `*/dgcnn/reqnn`.
+    A pattern is a key or its prefix, `modelnet40/dgcnn`, with * for any part: `*/dgcnn/reqnn`.
     """
     chosen: list[Experiment] = []
     for pattern in patterns or ("*",):

@@ -1,4 +1,4 @@
-"""A figure of the paper, drawn from what was measured: a picture, and the numbers in it as JSON."""
+"""A figure of the paper: a picture, and its numbers as JSON."""
 
 from __future__ import annotations
 
@@ -15,16 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Figure:
-    """What a figure shows.
-
-    Attributes:
-        name: file name without its ending.
-        title: what the figure shows.
-        draw: writes the picture to a path.
-        records: the measured numbers as plain data.
-        settings: what the numbers depend on.
-        notes: what a reader should know.
-    """
+    """A figure; `name` is the file name without suffix, `draw` writes the picture to a path."""
 
     name: str
     title: str
@@ -43,7 +34,7 @@ class Figure:
             console.print(note, highlight=False, markup=False)
 
     def write(self, folder: str | Path) -> list[Path]:
-        """Write ``name.png`` and ``name.json`` into a folder, which is made if it is missing."""
+        """Write ``name.png`` and ``name.json`` to a folder."""
         shown = {name: getattr(self, name) for name in ("name", "title", "records", "notes", "settings")}
         text = write_result_file(Path(folder) / f"{self.name}.json", shown)
         return [self.draw(text.with_suffix(".png")), text]

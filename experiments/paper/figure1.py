@@ -1,8 +1,8 @@
-"""Figure 1 of the paper, with real features: the cloud turns, and so does a feature inside the network.
+"""Figure 1 of the paper, with real features: a feature inside the network rotates with the cloud.
 
-(a) a cloud and (b) the same cloud turned; (c) a quaternion feature of (a) at its points, (d) the one of (b). The paper draws
-d = Rotate(c); here both are computed, by a trained REQNN of DGCNN, and the difference is measured. The same layer of the
-original network, three channels taken for a vector, stands beside it.
+(a) a cloud and (b) the rotated cloud; (c) a quaternion feature of (a) at its points, (d) that of (b). The paper draws
+d = Rotate(c); here both are computed by a trained REQNN of DGCNN, and the difference is measured. For comparison: the same
+layer of the original network, with three channels taken as a vector.
 """
 
 from __future__ import annotations
@@ -35,28 +35,28 @@ SETTINGS: dict[str, Any] = {
     "scale": 0.0,
     "jitter": 0.0,
 }
-"""Half a minute of training on two cores: a network that has learned something, no more."""
+"""Half a minute of training on two cores."""
 
 
 def figure1(runs: str | Path = "runs/paper", quiet: bool = False, **settings: Any) -> Figure:
-    """Train both networks, or take them from the folder `runs`; measure a feature of a cloud and of the turned cloud."""
+    """Train both networks, or load them from the folder `runs`; measure a feature of a cloud and of the rotated cloud."""
     given = {**SETTINGS, "data": choose_data(), **settings}
     objects = choose_objects(given["data"], 4 * given["points"])
-    turn = rotation()
+    matrix = rotation()
     fields, records = {}, []
     for kind in ("reqnn", "original"):
         run = trained(Path(runs), f"figure1-{given['data']}-{kind}", quiet, **given, equivariant=kind == "reqnn")
         net, cloud = in_double(run.model), objects.points[SHOWN, None]
-        upright, turned = (vectors_at(net, some)[:, 0] for some in (cloud, cloud @ turn.T))  # (C, N, 3)
-        error = (turned - upright @ turn.T).norm() / upright.norm()
-        channel = telling_channel(upright, cloud[0])
-        fields[kind] = upright[channel], turned[channel]
+        upright, rotated = (vectors_at(net, some)[:, 0] for some in (cloud, cloud @ matrix.T))  # (C, N, 3)
+        error = (rotated - upright @ matrix.T).norm() / upright.norm()
+        channel = clearest_channel(upright, cloud[0])
+        fields[kind] = upright[channel], rotated[channel]
         records.append({"network": kind, "layer": LAYER, "channel": channel, "relative_error": error.item()})
     errors = {record["network"]: record["relative_error"] for record in records}
     return Figure(
         "figure1",
-        "Figure 1: the cloud is turned, and the feature inside the network turns with it",
-        lambda path: _draw(objects, turn, fields, errors, path),
+        "Figure 1: the cloud is rotated, and the feature inside the network rotates with it",
+        lambda path: _draw(objects, matrix, fields, errors, path),
         records,
         {**given, "object": objects.names[SHOWN], "axis": AXIS, "angle": ANGLE, "dtype": "float64"},
         [
@@ -88,8 +88,8 @@ def vectors_at(net: nn.Module, cloud: Tensor) -> Tensor:
     return seen[0][:, : seen[0].shape[1] // 3 * 3].unflatten(1, (-1, 3)).permute(1, 0, 3, 2)
 
 
-def telling_channel(features: Tensor, xyz: Tensor) -> int:
-    """The channel (C, N, 3) that shows most: arrows that agree with their neighbours, and neither all alike nor all radial."""
+def clearest_channel(features: Tensor, xyz: Tensor) -> int:
+    """The channel (C, N, 3) to draw: arrows that agree with their neighbours, and are neither all equal nor all radial."""
     unit = torch.nn.functional.normalize(features, dim=-1)
     near = points.knn(xyz[None], xyz[None], 8)[0]
     smooth = (unit.unsqueeze(2) * unit[:, near]).sum(-1).mean((1, 2))
@@ -99,14 +99,14 @@ def telling_channel(features: Tensor, xyz: Tensor) -> int:
 
 
 def _draw(
-    objects: Objects, turn: Tensor, fields: dict[str, tuple[Tensor, Tensor]], errors: dict[str, float], path: Path
+    objects: Objects, matrix: Tensor, fields: dict[str, tuple[Tensor, Tensor]], errors: dict[str, float], path: Path
 ) -> Path:
     from matplotlib.figure import Figure as Drawing
 
     from reqnn.train.cloud_pictures import BLUE, GREY, RED, camera, draw_arrows, draw_cloud
 
     view, cloud = camera(objects.up), objects.points[SHOWN]
-    clouds = (cloud, cloud @ turn.T)
+    clouds = (cloud, cloud @ matrix.T)
     shown = points.farthest_point_sample(cloud[None], 80)[0]
     figure = Drawing(figsize=(10.5, 7.4))
     figure.subplots_adjust(left=0.01, right=0.99, top=0.94, bottom=0.01, wspace=0.02, hspace=0.2)

@@ -1,8 +1,8 @@
-"""Figure 2 of the paper: turn the features inside a network, and the cloud that it reconstructs turns with them.
+"""Figure 2 of the paper: rotate the features inside a network, and the reconstructed cloud rotates with them.
 
 The REQNN is revised from PointNet without transformers and pooling, so that all its features are quaternions. The features
-behind its "top fourth linear layer", the 1024-wide one, are turned and decoded; the result is compared with what the
-network makes of the turned cloud. Chain and loss are not in the paper and are inferred.
+after its "top fourth linear layer", the 1024-wide one, are rotated and decoded; the result is compared with the output for
+the rotated cloud. Layers and loss are not in the paper and are inferred.
 """
 
 from __future__ import annotations
@@ -30,11 +30,11 @@ SETTINGS: dict[str, Any] = {
     "epochs": 2,
     "lr": 4e-3,
 }
-"""A minute or two of training on two cores for each network: few clouds and epochs beside the paper's."""
+"""A minute or two of training on two cores per network: fewer clouds and epochs than in the paper."""
 
 
 def figure2(runs: str | Path = "runs/paper", quiet: bool = False, **settings: Any) -> Figure:
-    """Train both networks, or take them from the folder `runs`; turn features, decode, compare. `settings` override ours."""
+    """Train both networks, or load them from the folder `runs`; rotate features, decode, compare. `settings` override ours."""
     given = {**SETTINGS, "data": choose_data(), **settings}
     objects = choose_objects(given["data"], given["points"])
     networks = {
@@ -47,7 +47,7 @@ def figure2(runs: str | Path = "runs/paper", quiet: bool = False, **settings: An
     records = [_record(kind, objects, *clouds) for kind, clouds in made.items()]
     return Figure(
         "figure2",
-        "Figure 2: features inside the network are turned, and the reconstructed cloud turns with them",
+        "Figure 2: features inside the network are rotated, and the reconstructed cloud rotates with them",
         lambda path: _draw(objects, made, path),
         [one for some in records for one in some],
         {**given, "layer": LAYER, "axes": AXES, "angles": ANGLES, "dtype": "float64", "tolerance": TOLERANCE},
@@ -57,25 +57,25 @@ def figure2(runs: str | Path = "runs/paper", quiet: bool = False, **settings: An
 
 @torch.no_grad()
 def synthesise(net: nn.Module, points: Tensor) -> tuple[Tensor, Tensor]:
-    """What a network decodes from turned features, and what it makes of turned clouds, for the rotations (a) to (e).
+    """The outputs for rotated features and for rotated clouds, for the rotations (a) to (e).
 
     Shapes: points (S, N, 3) -> (5, S, N, 3), (5, S, N, 3)
     """
-    turns = paper_rotations()
-    given = torch.stack([net(points @ turn.T) for turn in turns])
+    rotations = paper_rotations()
+    given = torch.stack([net(points @ r.T) for r in rotations])
     if isinstance(net, RevisedModel):
         features: Any = net.features(points, at=LAYER)
-        return torch.stack([net.put_features(rotate_features(features, turn), points, at=LAYER) for turn in turns]), given
-    return torch.stack([_with_triples_turned(net, points, turn) for turn in turns]), given
+        return torch.stack([net.put_features(rotate_features(features, r), points, at=LAYER) for r in rotations]), given
+    return torch.stack([_with_triples_rotated(net, points, r) for r in rotations]), given
 
 
-def _with_triples_turned(net: nn.Module, points: Tensor, turn: Tensor) -> Tensor:
-    """The same for an ordinary network: three channels after another are taken for a vector; those left over stay."""
+def _with_triples_rotated(net: nn.Module, points: Tensor, rotation: Tensor) -> Tensor:
+    """The same for an ordinary network: each three channels are taken as a vector; the rest is unchanged."""
 
     def hook(module: nn.Module, args: Any, output: Tensor) -> Tensor:
         whole = output.shape[1] // 3 * 3
         vectors = output[:, :whole].unflatten(1, (-1, 3))  # (B, C/3, 3, N)
-        return torch.cat([torch.einsum("ij,bcjn->bcin", turn, vectors).flatten(1, 2), output[:, whole:]], 1)
+        return torch.cat([torch.einsum("ij,bcjn->bcin", rotation, vectors).flatten(1, 2), output[:, whole:]], 1)
 
     handle = net.get_submodule(LAYER).register_forward_hook(hook)
     try:
@@ -106,12 +106,12 @@ def _record(kind: str, objects: Objects, synthesised: Tensor, expected: Tensor) 
 def _notes(made: dict[str, tuple[Tensor, Tensor]]) -> list[str]:
     worst = {kind: deviation(*clouds)[1:] for kind, clouds in made.items()}
     return [
-        "Difference: the largest distance of a point decoded from turned features from the one that the network makes of the "
-        f"turned cloud, float64. REQNN: at most {worst['reqnn'].max():.0e}; original PointNet, trained alike, its channels "
-        f"taken for vectors by threes: {worst['original'].min():.2f} to {worst['original'].max():.2f}.",
-        "With one vector a point and no pooling every feature of a point is a multiple of that point's own vector: this REQNN "
+        "Difference: the largest distance between a point decoded from rotated features and the same point of the output for "
+        f"the rotated cloud, float64. REQNN: at most {worst['reqnn'].max():.0e}; original PointNet, its channels taken as "
+        f"vectors by threes: {worst['original'].min():.2f} to {worst['original'].max():.2f}.",
+        "With one vector per point and no pooling every feature is a multiple of its point's vector: this REQNN "
         "rescales points along their radius, and its half of the figure holds by construction.",
-        "Chain and loss (mean squared error) are inferred, and the training is cut to minutes: the paper states neither, and "
+        "Layers and loss (mean squared error) are inferred, and the training is cut to minutes: the paper states neither, and "
         "trains on ShapeNet.",
     ]
 
@@ -119,12 +119,12 @@ def _notes(made: dict[str, tuple[Tensor, Tensor]]) -> list[str]:
 def _draw(objects: Objects, made: dict[str, tuple[Tensor, Tensor]], path: Path) -> Path:
     from reqnn.train.cloud_pictures import BLUE, GREY, RED, camera, draw_grid
 
-    turns = paper_rotations()
+    rotations = paper_rotations()
     rows: list[list[Tensor]] = []
     names: list[str] = []
     captions: list[list[str]] = []
     for s, name in enumerate(objects.names):
-        rows.append([objects.points[s] @ turn.T for turn in turns])
+        rows.append([objects.points[s] @ r.T for r in rotations])
         names.append(f"{name}\noriginal")
         captions.append([])
         for kind, title in (("reqnn", "reconstructed\nREQNN"), ("original", "reconstructed\nPointNet")):

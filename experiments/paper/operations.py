@@ -1,8 +1,7 @@
 """Each row of the paper's Table 1 as two functions that can be measured: the original operation and the revised one.
 
-All take a tensor (B, N, 3·V): V vectors at each of N points, the first of them its coordinates. A rotation turns every
-vector, a reordering permutes axis 1. Layers run the same torch function on real numbers and on quaternions: the number
-system is what differs.
+All take a tensor (B, N, 3·V): V vectors at each of N points, the first of them its coordinates. A rotation acts on every
+vector, a reordering permutes axis 1. Layers run the same torch function on real numbers and on quaternions.
 """
 
 from __future__ import annotations
@@ -38,10 +37,10 @@ class Operation:
         row: its name in Table 1.
         original: the operation as ordinary networks have it.
         revised: the operation by the rules of the paper.
-        vectors: whether the result holds vectors on its last axis, which should turn; else numbers, which should not change.
+        vectors: whether the result holds vectors on its last axis, which should rotate; else numbers, which should not change.
         per_point: whether axis 1 of the result runs along the points, and should be permuted with them; else it should stay.
-        within_field: whether the operation acts within the receptive field of a unit, so that the order of the points is no
-            concern of it (printed –; paper, section 3.4, last paragraph).
+        within_field: whether the operation acts within the receptive field of a unit, so that the order of the points does
+            not matter (printed –; paper, section 3.4, last paragraph).
     """
 
     row: str

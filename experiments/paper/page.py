@@ -1,4 +1,4 @@
-"""All tables and figures on one page: HTML that needs no other file and no network, and Markdown."""
+"""All tables and figures on one page: self-contained HTML, and Markdown."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def find_pictures(folder: str | Path) -> list[Picture]:
 
 
 def write_page(tables: Sequence[Table], pictures: Sequence[Picture], folder: str | Path) -> list[Path]:
-    """Write paper.html and paper.md into a folder, which is made where it is missing."""
+    """Write paper.html and paper.md to a folder."""
     pages = {"paper.html": to_html(tables, pictures), "paper.md": to_markdown(tables, pictures)}
     return [files.write_page(Path(folder) / name, text) for name, text in pages.items()]
 

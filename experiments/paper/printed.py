@@ -1,4 +1,4 @@
-"""What the paper prints: its tables, typed in once, to be compared with what is measured."""
+"""The tables of the paper, for comparison with the measured values."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ TABLE4: dict[str, dict[str, dict[str, str]]] = {
         "pointconv": {"original": "44.63", "vertical": "50.95", "reqnn": "78.59"},
     },
 }
-"""Data set → network → training → accuracy in per cent, test shapes turned arbitrarily."""
+"""Data set → network → training → accuracy in per cent, test shapes rotated arbitrarily."""
 
 TABLE4_CORRECTED: dict[str, dict[str, dict[str, str]]] = {
     "modelnet40": {

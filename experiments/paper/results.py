@@ -11,19 +11,19 @@ from experiments.paper.experiments import Experiment, experiments
 
 
 def read_result(out: str | Path, experiment: Experiment, budget: Budget) -> dict[str, Any] | None:
-    """The result of a cell, None where there is none; `InputError` where it was measured with other settings."""
+    """The result of a cell or None; `InputError` if it was measured with other settings."""
     return results.read_result(out, trial_of(experiment, budget))
 
 
 def fullest_budget(out: str | Path) -> Budget:
-    """The budget with the most results, the larger one among equals; `reduced` where none has any."""
+    """The budget with the most results, the larger one if tied; `reduced` if there are none."""
     counts = {name: sum(_measured(out, one, budget) for one in experiments()) for name, budget in BUDGETS.items()}
     best = max(reversed(BUDGETS), key=lambda name: counts[name])
     return BUDGETS[best if counts[best] else "reduced"]
 
 
 def cells_of_larger_budgets(out: str | Path, shown: Budget) -> list[tuple[Budget, Experiment]]:
-    """Cells with a result at larger budgets than the one that is shown, smallest budget first."""
+    """Cells with a result at larger budgets than the shown one, smallest budget first."""
     larger = list(BUDGETS.values())
     larger = larger[larger.index(shown) + 1 :] if shown in larger else []
     return [(budget, one) for budget in larger for one in experiments() if _measured(out, one, budget)]

@@ -27,8 +27,8 @@ def paper_rotations() -> Tensor:
     """The identity and the four rotations of figure 2, (5, 3, 3) float64: its columns (a) to (e)."""
     axes = torch.nn.functional.normalize(torch.tensor(AXES, dtype=torch.float64), dim=-1)
     angles = torch.tensor(ANGLES, dtype=torch.float64).deg2rad()
-    turned = quaternion.to_matrix(quaternion.from_axis_angle(axes, angles))
-    return torch.cat([torch.eye(3, dtype=torch.float64)[None], turned])
+    rotations = quaternion.to_matrix(quaternion.from_axis_angle(axes, angles))
+    return torch.cat([torch.eye(3, dtype=torch.float64)[None], rotations])
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ class Objects:
 
 
 def choose_data() -> str:
-    """Real shapes where they are on this machine, else the digits that come with the package."""
+    """ModelNet40 if it is on this machine, else the digits."""
     try:
         data.load(REAL, "test", points=16)
     except InputError:
@@ -62,7 +62,7 @@ def choose_objects(name: str, points: int) -> Objects:
 
 
 def trained(runs: Path, name: str, quiet: bool = False, **settings: Any) -> Run:
-    """The network of these settings: trained, or taken up where it was left in the folder of that name."""
+    """The network of these settings: trained, or resumed from its folder."""
     from reqnn.train import fit, preset
 
     return fit(preset("quick", **settings, out=str(runs / name)), resume=True, quiet=quiet)

@@ -37,7 +37,7 @@ def table1(
 ) -> Table:
     """Measure both properties of each operation, before and after its revision, and compare with the paper's Table 1."""
     generator = torch.Generator().manual_seed(seed)
-    turns = random_matrix((rotations,), generator, torch.float64)
+    matrices = random_matrix((rotations,), generator, torch.float64)
     orders = [torch.randperm(points, generator=generator) for _ in range(rotations)]
     x = example(points, seed)
     rows, records = [], []
@@ -46,7 +46,7 @@ def table1(
         for kind, function in (("original", operation.original), ("revised", operation.revised)):
             with _one_thread():
                 errors = (
-                    rotation_error(function, x, turns, operation.vectors),
+                    rotation_error(function, x, matrices, operation.vectors),
                     permutation_error(function, x, orders, operation.per_point),
                 )
             record[kind] = {
@@ -83,10 +83,10 @@ def example(points: int, seed: int = 0) -> Tensor:
     return torch.cat([xyz, features], dim=-1)
 
 
-def rotation_error(function: Callable[[Tensor], Tensor], x: Tensor, turns: Tensor, vectors: bool) -> float:
+def rotation_error(function: Callable[[Tensor], Tensor], x: Tensor, rotations: Tensor, vectors: bool) -> float:
     """The largest ‖f(Rx) − R f(x)‖ / ‖f(x)‖ over rotations R (R, 3, 3); without `vectors`, R leaves f(x) as it is."""
     expected = function(x)
-    return max(_relative(function(_turn(x, r)), _turn(expected, r) if vectors else expected) for r in turns)
+    return max(_relative(function(_rotate(x, r)), _rotate(expected, r) if vectors else expected) for r in rotations)
 
 
 def permutation_error(function: Callable[[Tensor], Tensor], x: Tensor, orders: list[Tensor], per_point: bool) -> float:
@@ -97,7 +97,7 @@ def permutation_error(function: Callable[[Tensor], Tensor], x: Tensor, orders: l
 
 @contextmanager
 def _one_thread() -> Iterator[None]:
-    """Tensors this small cost more to share out between threads than to compute, on a busy machine ten times more."""
+    """For tensors this small, threads cost more than the computation."""
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
     try:
@@ -106,7 +106,7 @@ def _one_thread() -> Iterator[None]:
         torch.set_num_threads(threads)
 
 
-def _turn(x: Tensor, rotation: Tensor) -> Tensor:
+def _rotate(x: Tensor, rotation: Tensor) -> Tensor:
     return (x.unflatten(-1, (-1, 3)) @ rotation.T).flatten(-2)
 
 

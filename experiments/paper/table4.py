@@ -1,4 +1,4 @@
-"""Table 4 of the paper: accuracy on turned shapes of original networks and REQNNs, from the results there are."""
+"""Table 4 of the paper: accuracy on rotated shapes of original networks and REQNNs, from the available results."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ COLUMNS = [
 
 
 def table4(out: str | Path = "results", budget: str | Budget | None = None) -> Table:
-    """The results of a budget, by default the one that has the most, beside the paper's figures and their correction."""
+    """The results of a budget, by default the one with the most, beside the paper's figures and their correction."""
     chosen = fullest_budget(out) if budget is None else get_budget(budget) if isinstance(budget, str) else budget
     cells = [Experiment(data, network, training) for data in DATA for network in _networks() for training in ORDER]
     results = {one: read_result(out, one, chosen) for one in cells}
@@ -95,7 +95,7 @@ def _notes(results: dict[Experiment, dict[str, Any] | None], budget: Budget, out
     notes = reductions(budget, list(results))
     notes += _unequal(budget)
     notes += [
-        f"Accuracy on the test shapes as they come, and with each turned {budget.copies} times, arbitrarily; weights selected "
+        f"Accuracy on the test shapes upright, and with each rotated arbitrarily {budget.copies} times; weights selected "
         "on a tenth of the training set, split off by object. Same answer: shapes that keep theirs in all rotations.",
         "Trained without rotations, or with vertical ones: about the y axis of ModelNet40 (the authors' correction of what the "
         "paper calls z-axis rotations), about the z axis of 3D MNIST.",
@@ -117,13 +117,13 @@ def _notes(results: dict[Experiment, dict[str, Any] | None], budget: Budget, out
 
 
 def longer_runs(out: str | Path, shown: Budget, data: str | None = None) -> list[str]:
-    """What cells came to at larger budgets than the one that a table shows, where they were measured (on one data set)."""
+    """The results at larger budgets than the one of the table (on one data set)."""
     notes = []
     for budget, one in cells_of_larger_budgets(out, shown):
         if data in (None, one.data):
             try:
                 result = read_result(out, one, budget)
-            except InputError as error:  # of another budget than this table's: no reason not to show it
+            except InputError as error:  # of another budget: show the table anyway
                 notes.append(f"Not shown: {error}")
                 continue
             assert result is not None
@@ -138,7 +138,7 @@ def longer_runs(out: str | Path, shown: Budget, data: str | None = None) -> list
 
 
 def _size(config: Mapping[str, Any]) -> str:
-    """1024 points, or 256 of 1024 points where the network works on a sample of them."""
+    """1024 points, or 256 of 1024 points if the network samples them."""
     sample, votes = config["options"].get("sample"), config["options"].get("votes", 1)
     one = f"{sample} of {config['points']} points" if sample else f"{config['points']} points"
     one = f"{one}, {config['options'].get('width', 1)} of the width"
@@ -150,12 +150,12 @@ def _after(budget: Budget) -> str:
 
 
 def _as_trained(result: Mapping[str, Any]) -> str:
-    """What the network reaches upright, built as in training, where it is tested with other options."""
+    """The upright accuracy of the network as built in training, if it is tested with other options."""
     return f" ({100 * result['upright_as_trained']:.2f} by one sample)" if "upright_as_trained" in result else ""
 
 
 def _unequal(budget: Budget) -> list[str]:
-    """Settings in which the trainings of one row differ, beyond what makes them different trainings."""
+    """Settings in which the trainings of one row differ unintentionally."""
     found = []
     for data in DATA:
         for network in _networks():
@@ -189,7 +189,7 @@ def _verdict(results: dict[Experiment, dict[str, Any] | None]) -> list[str]:
 
 
 def _explanation(one: Experiment, result: dict[str, Any]) -> list[str]:
-    """What a REQNN's ambiguous neighbourhoods and changed answers come to."""
+    """A REQNN's ambiguous neighbourhoods and changed answers, in words."""
     if "changed" not in result:
         return []
     name = f"REQNN of {NETWORKS[one.network]} on {DATA[one.data]}"

@@ -1,4 +1,4 @@
-"""Ordinary point-cloud networks in other people's styles, with what `reqnn.revise` needs to be told about each.
+"""Ordinary point-cloud networks in other people's styles, with the arguments of `reqnn.revise` for each.
 
 The networks import torch only. They are written as public code writes them: channels first or last, neighbours by
 advanced indexing or by `torch.gather`, layers in Sequentials or ModuleLists.

@@ -1,4 +1,4 @@
-"""A model card as Markdown: what a network is for, what it was trained on, what it reaches."""
+"""A model card as Markdown: network, training, test results."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ TERMS = {
     "modelnet40": "ModelNet40 is published for academic research; use what was trained on it accordingly.",
     "modelnet10": "ModelNet10 is published for academic research; use what was trained on it accordingly.",
 }
-"""Data set → what a user of weights has to know about it."""
+"""Data set → terms of use."""
 
 _SETTINGS = (
     "points",

@@ -13,10 +13,10 @@ from reqnn.train.config import JsonObject
 
 @dataclass(kw_only=True)
 class ExportWeights(Command):
-    """Make weights that ship from a run: a safetensors file of at most 12 MB and its model card, as JSON and Markdown.
+    """Export a run as pretrained weights: a safetensors file of at most 12 MB and its model card, as JSON and Markdown.
 
-    The file is tested on the test split of its data set, upright and with each shape turned ten times, and audited layer by
-    layer; the card tells. In the package's own folder, the default, `reqnn.load(NAME)` and `reqnn predict` find it.
+    The file is tested on the test split of its data set, upright and with each shape rotated ten times, and audited layer by
+    layer, for the card. In the package's folder, the default, `reqnn.load(NAME)` and `reqnn predict` find it.
 
     Examples:
         python -m experiments export-weights runs/table4/longest/modelnet40-dgcnn-reqnn dgcnn-modelnet40 --half
@@ -33,19 +33,19 @@ class ExportWeights(Command):
     """The folder to write to. Default: that of the installed package."""
 
     half: bool = False
-    """Store the weights in half precision; refused where that costs accuracy."""
+    """Store the weights in half precision; refused if that costs accuracy."""
 
     options: JsonObject = field(default_factory=dict)
-    """Arguments that the network is built with, where other than in training: '{"votes": 5}'."""
+    """Arguments of the network that differ from training: '{"votes": 5}'."""
 
     replace: bool = False
-    """Take the place of weights of the same name."""
+    """Replace weights of the same name."""
 
     copies: int = 10
-    """How often each test shape is turned."""
+    """Rotations per test shape."""
 
     tested: Annotated[str | None, optional("FILE")] = None
-    """A result of `paper table4` or `compare` for these very weights: its test is taken, not made again."""
+    """A result of `paper table4` or `compare` for the same weights, to use instead of a new test."""
 
     def run(self) -> int:
         """Test, audit, write, show the card."""

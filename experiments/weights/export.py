@@ -1,4 +1,4 @@
-"""From a run to weights that ship: small enough, tested upright and turned, audited, with a model card."""
+"""Export a run as pretrained weights: small, tested upright and rotated, audited, with a model card."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from reqnn.auditing import audit
 from reqnn.data.dataset import PointClouds
 from reqnn.errors import InputError
 from reqnn.pretrained import loading
-from reqnn.train import shipped
+from reqnn.train import run as run_files
 from reqnn.train.checkpoint import write_json, write_text
 from reqnn.train.prediction import predict
 from reqnn.train.run import Run, build_network, load_run
@@ -46,25 +46,25 @@ def export_weights(
     copies: int = 10,
     tested: str | Path | None = None,
 ) -> Path:
-    """Write NAME.safetensors and its model card, NAME.json and NAME.md; the card's figures are those of the file written.
+    """Write NAME.safetensors and its model card, NAME.json and NAME.md, with test results of the written file.
 
     Args:
-        run: a run's folder, whose best weights are taken, or a weights file.
+        run: a run's folder (its best weights) or a weights file.
         folder: default: the package's own, where `reqnn.load(name)` finds it.
-        options: arguments that the network is built with, where other than in training; they are kept with the weights.
-        half: store the weights, not the statistics, as float16; refused where that costs accuracy.
-        clouds: what to test on. Default: the test split of the run's data set.
-        copies: how often each test shape is turned.
-        tested: a result of `paper table4` or `compare` for these very weights; its test is taken, not made again.
+        options: arguments of the network that differ from training; saved with the weights.
+        half: store the weights, not the statistics, as float16; refused if that costs accuracy.
+        clouds: test clouds. Default: the test split of the run's data set.
+        copies: rotations per test shape.
+        tested: a result of `paper table4` or `compare` for the same weights, to use instead of a new test.
     """
-    target = Path(folder or shipped.WEIGHTS) / f"{name}.safetensors"
+    target = Path(folder or run_files.WEIGHTS) / f"{name}.safetensors"
     if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name):
         raise InputError(f"{name!r} is no name for weights; take small letters, digits and hyphens, such as dgcnn-modelnet40")
     if target.exists() and not replace_existing:
         raise InputError(f"{target} exists; --replace takes its place, another name leaves it")
     trained = load_run(run, options=options)
     if trained.config.task != "classification":
-        raise InputError(f"{run} is a run for {trained.config.task}; weights that ship classify")
+        raise InputError(f"{run} is a run for {trained.config.task}; only classifiers can be exported")
     clouds = load_test_set(trained.config) if clouds is None else clouds
     if clouds.classes != trained.classes:
         raise InputError(f"{run} was trained on other classes than those of {clouds.name}; test it on its own data set")
@@ -86,7 +86,7 @@ def export_weights(
 
 
 def _save(run: Run, path: Path, half: bool) -> None:
-    """Write weights without the folders of this machine; `InputError` where they are too large."""
+    """Write weights without local paths; `InputError` if they are too large."""
     weights = {name for name, _ in run.model.named_parameters()}
     tensors = {key: _halved(value) if half and key in weights else value for key, value in model_tensors(run.model).items()}
     save_tensors(path, tensors, {"config": run.config.without_folders(), "classes": run.classes, "log": run.row})
@@ -116,7 +116,7 @@ def _check_half(trained: Run, stored: Run, clouds: PointClouds) -> None:
 
 
 def _read_test(file: str | Path, stored: Run, clouds: PointClouds, copies: int) -> dict[str, Any]:
-    """The test in a result file; `InputError` where it is not that of these weights, built alike, on these clouds."""
+    """The test in a result file; `InputError` unless it is of these weights, options and clouds."""
     try:
         result: dict[str, Any] = json.loads(Path(file).read_text(encoding="utf-8"))
         was = {"weights": result["weights"], "options": result["config"]["options"]}
@@ -157,7 +157,7 @@ def _card(
 
 
 def _audit(run: Run, clouds: PointClouds) -> dict[str, Any]:
-    """Every layer by itself, in float64, with the weights as they are stored."""
+    """Audit every layer separately, in float64, with the stored weights."""
     config = replace(run.config, rule_options={**run.config.rule_options, "fused": False})
     network = build_network(config, len(run.classes))
     network.load_state_dict(run.model.cpu().state_dict())

@@ -39,7 +39,7 @@ def box(count=600, seed=0):
 
 
 def copy_of(points, seed=5):
-    """The same points in another order, turned and moved; and the rotation."""
+    """The same points in another order, rotated and moved; and the rotation."""
     rotation = rotation_matrix(seed)
     order = torch.randperm(len(points), generator=generator(seed))
     return points[order] @ rotation.T + SHIFT, rotation
@@ -67,10 +67,10 @@ def test_the_order_of_the_points_does_not_matter():
     assert first.confidence == pytest.approx(second.confidence)
 
 
-def test_turning_the_source_turns_the_answer():
-    source, target, turn = odd_shape(300, 0), odd_shape(350, 1), rotation_matrix(8)
-    plain, turned = align(None, source, target), align(None, source @ turn.T, target)
-    torch.testing.assert_close(turned.rotation @ turn, plain.rotation, rtol=0, atol=1e-7)
+def test_rotating_the_source_rotates_the_answer():
+    source, target, r = odd_shape(300, 0), odd_shape(350, 1), rotation_matrix(8)
+    plain, rotated = align(None, source, target), align(None, source @ r.T, target)
+    torch.testing.assert_close(rotated.rotation @ r, plain.rotation, rtol=0, atol=1e-7)
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -87,7 +87,7 @@ def test_another_sampling_of_another_size(seed):
     assert (moved.mean(0) - SHIFT).norm() < 0.5
 
 
-def test_a_continuous_symmetry_is_told():
+def test_a_continuous_symmetry_is_reported():
     found = align(None, tube(500, 0, both_ends=False), tube(500, 1, both_ends=False) @ rotation_matrix(3).T)
     assert found.ambiguous is True
     assert found.confidence < 0.75
@@ -97,7 +97,7 @@ def test_a_continuous_symmetry_is_told():
     assert (found.rotation[:, 2] @ axis) > 0.98  # the axis itself is found, and which way it points
 
 
-def test_a_half_turn_is_told():
+def test_a_symmetry_by_180_degrees_is_reported():
     found = align(None, box(800, 0), box(800, 1) @ rotation_matrix(3).T)
     assert found.ambiguous
     assert "180°" in found.reason
@@ -115,8 +115,8 @@ def test_results_have_the_dtype_of_the_source(dtype):
 
 def test_matrix_axis_angle_and_dict():
     points = odd_shape()
-    turn = reqnn.quaternion.from_axis_angle(torch.tensor([0.0, 0.6, 0.8], dtype=torch.float64), 1.0)
-    found = align(None, points, points @ reqnn.quaternion.to_matrix(turn).T + SHIFT)
+    r = reqnn.quaternion.from_axis_angle(torch.tensor([0.0, 0.6, 0.8], dtype=torch.float64), 1.0)
+    found = align(None, points, points @ reqnn.quaternion.to_matrix(r).T + SHIFT)
     assert found.angle.item() == pytest.approx(np.degrees(1.0), abs=1e-6)
     torch.testing.assert_close(found.axis, torch.tensor([0.0, 0.6, 0.8], dtype=torch.float64), rtol=0, atol=1e-7)
     assert found.matrix[3].tolist() == [0, 0, 0, 1]
@@ -172,8 +172,8 @@ def test_repeated_points_and_ties():
     found = align(None, grid, target)
     assert found.residual < 1e-6
     # the corner is the same under cyclic changes of its axes, but for the points that are there twice
-    turns = [torch.eye(3, dtype=torch.float64)[list(order)] for order in ((0, 1, 2), (1, 2, 0), (2, 0, 1))]
-    assert min(float(degrees_between(found.rotation, rotation @ turn)) for turn in turns) < 1e-4
+    symmetries = [torch.eye(3, dtype=torch.float64)[list(order)] for order in ((0, 1, 2), (1, 2, 0), (2, 0, 1))]
+    assert min(float(degrees_between(found.rotation, rotation @ r)) for r in symmetries) < 1e-4
 
 
 @pytest.mark.parametrize(
@@ -183,8 +183,8 @@ def test_repeated_points_and_ties():
         (torch.zeros(0, 3), torch.zeros(5, 3), "is empty; at least one point"),
         (torch.zeros(5, 3), torch.full((5, 3), torch.nan), "target holds NaN"),
         (torch.zeros(5, 3, dtype=torch.int64), torch.zeros(5, 3), "source has dtype torch.int64; a floating one"),
-        (torch.zeros(2, 5, 3), torch.zeros(3, 5, 3), "two batches of as many"),
-        (torch.zeros(5, 3), torch.zeros(1, 5, 3), "two batches of as many"),
+        (torch.zeros(2, 5, 3), torch.zeros(3, 5, 3), "two batches of the same size"),
+        (torch.zeros(5, 3), torch.zeros(1, 5, 3), "two batches of the same size"),
         ("cloud.ply", torch.zeros(5, 3), "source is a str"),
         (odd_shape(), 5 * odd_shape(), "a factor of 5; .* bring both to the same units"),
     ],

@@ -14,7 +14,7 @@ from surfaces import surfaces
 
 @pytest.fixture
 def files(tmp_path):
-    """A cloud, and the same turned, moved and reordered; the rotation."""
+    """A cloud, and the same rotated, moved and reordered; the rotation."""
     cloud, rotation = surfaces(1, 300, seed=3)[0].double(), rotation_matrix(4)
     order = torch.randperm(300, generator=generator(1))
     np.save(tmp_path / "a.npy", cloud.numpy())
@@ -45,9 +45,9 @@ def test_align_meshes_as_json(files, capsys):
     mesh.apply_translation((0.2, 0, 0))
     mesh = trimesh.util.concatenate([mesh, trimesh.creation.box((1, 0.5, 0.4)).apply_translation((1.2, 0.9, 0.6))])
     mesh.export(folder / "a.off")
-    turned = np.eye(4)
-    turned[:3, :3] = rotation.numpy()
-    mesh.copy().apply_transform(turned).export(folder / "b.stl")
+    rotated = np.eye(4)
+    rotated[:3, :3] = rotation.numpy()
+    mesh.copy().apply_transform(rotated).export(folder / "b.stl")
     arguments = ["align", str(folder / "a.off"), str(folder / "b.stl"), "--out", str(folder / "out"), "--json", "-", "--refine"]
     assert main(arguments) == 0
     record = json.loads(capsys.readouterr().out)

@@ -1,11 +1,11 @@
-"""Spherical harmonics: orthonormal, and turned by matrices of their own degree."""
+"""Spherical harmonics: orthonormal, and rotated by matrices of their own degree."""
 
 import pytest
 import torch
 
 from equivariance import generator, rotation_matrix
 from reqnn import quaternion
-from reqnn.alignment.harmonics import generators, harmonics, rotation_grid, turns
+from reqnn.alignment.harmonics import generators, harmonics, rotation_grid, wigner_d
 from reqnn.alignment.verdict import degrees_between
 
 
@@ -33,21 +33,21 @@ def test_they_turn_within_their_degree():
     rotations = torch.stack([rotation_matrix(1), rotation_matrix(2)])
     u = directions(7)
     before, after = harmonics(u), harmonics(torch.einsum("gij,uj->gui", rotations, u))
-    for degree, turn in enumerate(turns(rotations), start=1):
-        expected = torch.einsum("gmn,un->gum", turn, before[degree])
+    for degree, d in enumerate(wigner_d(rotations), start=1):
+        expected = torch.einsum("gmn,un->gum", d, before[degree])
         torch.testing.assert_close(after[degree], expected, rtol=0, atol=1e-11)
         assert (after[degree] - before[degree]).abs().max() > 0.1
-        one = torch.eye(2 * degree + 1, dtype=torch.float64).expand_as(turn)
-        torch.testing.assert_close(turn @ turn.mT, one, rtol=0, atol=1e-11)
+        one = torch.eye(2 * degree + 1, dtype=torch.float64).expand_as(d)
+        torch.testing.assert_close(d @ d.mT, one, rtol=0, atol=1e-11)
 
 
 def test_generators_are_the_derivative():
     for axis in torch.eye(3, dtype=torch.float64):
         small = 1e-6 * axis
         rotation = quaternion.to_matrix(quaternion.exp(quaternion.pure(small / 2)))[None]
-        for turn, slope in zip(turns(rotation), generators(), strict=True):
-            one = torch.eye(turn.shape[-1], dtype=torch.float64)
-            torch.testing.assert_close((turn[0] - one) / 1e-6, torch.einsum("k,kmn->mn", axis, slope), rtol=0, atol=1e-4)
+        for d, slope in zip(wigner_d(rotation), generators(), strict=True):
+            one = torch.eye(d.shape[-1], dtype=torch.float64)
+            torch.testing.assert_close((d[0] - one) / 1e-6, torch.einsum("k,kmn->mn", axis, slope), rtol=0, atol=1e-4)
 
 
 def test_the_grid_is_close_to_every_rotation():

@@ -1,4 +1,4 @@
-"""Alignment by the features of networks: exact for revised ones, wrong for the original, refused where nothing turns."""
+"""Alignment by the features of networks: exact for revised ones, wrong for the original, refused where nothing rotates."""
 
 import pytest
 import torch
@@ -7,8 +7,8 @@ from torch import nn
 import reqnn
 from equivariance import rotation_matrix
 from reqnn.alignment import align
+from reqnn.alignment.correlation import rotation_between
 from reqnn.alignment.network import network_moments, point_features
-from reqnn.alignment.procrustes import rotation_between
 from reqnn.alignment.verdict import degrees_between
 from reqnn.errors import InputError
 from reqnn.revision import revise
@@ -88,8 +88,8 @@ def test_the_features_of_the_original_give_a_wrong_rotation():
     net.conv5.register_forward_hook(lambda module, args, output: seen.append(output[0].mean(-1)))
     target, rotation = copy_of(CLOUD)
     net(CLOUD[None]), net(target[None])
-    source, turned = (f[: len(f) // 3 * 3].reshape(-1, 3) for f in seen)  # three channels taken for a vector
-    assert degrees_between(rotation_between(source, turned)[0], rotation) > 10
+    source, rotated = (f[: len(f) // 3 * 3].reshape(-1, 3) for f in seen)  # three channels taken for a vector
+    assert degrees_between(rotation_between(source, rotated)[0], rotation) > 10
     revised = point_features(network("dgcnn"), CLOUD).mean(0), point_features(network("dgcnn"), target).mean(0)
     assert degrees_between(rotation_between(*revised)[0], rotation) < 1e-6
 
@@ -114,7 +114,7 @@ def test_other_layouts():
     assert align(net, CLOUD, target).rotation.isfinite().all()
 
 
-def test_what_has_no_features_that_turn_is_refused(tmp_path):
+def test_a_model_without_equivariant_features_is_refused(tmp_path):
     target, _ = copy_of(CLOUD)
     with pytest.raises(InputError, match=r"an ordinary DGCNN.*reqnn.revise"):
         align(network("dgcnn", equivariant=False), CLOUD, target)
@@ -129,7 +129,7 @@ def test_what_has_no_features_that_turn_is_refused(tmp_path):
     with pytest.raises(InputError, match=r"there is no best.safetensors"):
         align(tmp_path, CLOUD, target)
     normals = revise(nn.Sequential(nn.Conv1d(6, 8, 1), nn.Conv1d(8, 2, 1)), torch.randn(2, 6, 40), to_real="1")
-    with pytest.raises(InputError, match="nothing but the coordinates"):
+    with pytest.raises(InputError, match="needs a network that takes the coordinates"):
         align(normals, CLOUD, target)
 
 
@@ -144,5 +144,5 @@ def test_a_run_from_disk(tmp_path):
         if equivariant:
             assert degrees_between(align(tmp_path, CLOUD, target).rotation, rotation) < 1e-5
         else:
-            with pytest.raises(InputError, match="a run without --equivariant"):
+            with pytest.raises(InputError, match="was trained without --equivariant"):
                 align(tmp_path, CLOUD, target)

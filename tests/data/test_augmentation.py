@@ -84,7 +84,7 @@ def test_a_random_subset():
     assert found.shape == (8, 30, 3)
     for cloud, some in zip(CLOUDS, found, strict=True):
         assert len({tuple(point) for point in some.tolist()} & {tuple(point) for point in cloud.tolist()}) == 30
-    with pytest.raises(InputError, match="101 points are to be kept"):
+    with pytest.raises(InputError, match="keep is 101"):
         random_subset(CLOUDS, seeded(), 101)
 
 

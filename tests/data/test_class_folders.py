@@ -90,7 +90,7 @@ def test_original_units(tmp_path):
 def test_bad_folders(tmp_path):
     write(tmp_path, {"chair": 2})
     (tmp_path / "lamp").mkdir()
-    with pytest.raises(InputError, match="the class folder 'lamp' holds no shapes; fill it or take it out"):
+    with pytest.raises(InputError, match="the class folder 'lamp' holds no shapes; fill it or remove it"):
         load(tmp_path, "train", 8)
     write(tmp_path, {"lamp/train": 2})
     with pytest.raises(InputError, match=r"some class folders have train and test folders and some, as for .*chair_0000"):
@@ -103,5 +103,5 @@ def test_bad_folders(tmp_path):
 def test_a_damaged_file_is_named(tmp_path):
     write(tmp_path, {"chair": 2})
     (tmp_path / "chair" / "chair_0001.off").write_text(box()[:60])
-    with pytest.raises(InputError, match=r"chair_0001\.off is no \.off file that can be read, or only part of one"):
+    with pytest.raises(InputError, match=r"chair_0001\.off cannot be read as \.off, or is truncated"):
         load(tmp_path, "all", 8)

@@ -70,7 +70,7 @@ def test_a_cloud_is_thinned_out_or_repeated(tmp_path):
 def test_one_point(tmp_path):
     np.save(tmp_path / "point.npy", np.ones((1, 3)))
     assert read_cloud(tmp_path / "point.npy", 1, normalize=False).tolist() == [[1, 1, 1]]
-    with pytest.raises(InputError, match=r"point\.npy: its 1 points are all in one place"):
+    with pytest.raises(InputError, match=r"point\.npy: its 1 points coincide"):
         read_cloud(tmp_path / "point.npy", 1)
 
 

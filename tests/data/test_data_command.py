@@ -22,7 +22,7 @@ def test_list_says_what_is_here(capsys, pointnet_folder, tmp_path):
 def test_info_of_a_folder(capsys, pointnet_folder):
     assert main(["data", "info", str(pointnet_folder), "--points", "16"]) == 0
     shown = capsys.readouterr().out
-    for words in ("chair", "lamp", "clouds", "vertical axis", "copies of another cloud"):
+    for words in ("chair", "lamp", "clouds", "vertical axis", "duplicates of another cloud"):
         assert words in shown
 
 
@@ -46,7 +46,7 @@ def test_info_finds_what_two_splits_share(capsys, tmp_path):
         for i in range(3):
             (tmp_path / "set" / split / "box" / f"{i}.off").write_text(box(1 + i + (split == "test")))
     assert main(["data", "info", str(tmp_path / "set"), "--points", "32"]) == 0
-    assert "2 clouds of 'test' are in 'train', too" in capsys.readouterr().out
+    assert "2 clouds of 'test' are also in 'train'" in capsys.readouterr().out
 
 
 def test_make(capsys, tmp_path, monkeypatch):

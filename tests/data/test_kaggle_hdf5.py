@@ -92,5 +92,5 @@ def test_an_entry_that_is_no_group(tmp_path):
 
 def test_an_hdf5_file_of_nothing(tmp_path):
     h5py.File(tmp_path / "empty.h5", "w").close()
-    with pytest.raises(InputError, match="no layout that is known"):
+    with pytest.raises(InputError, match="no known layout"):
         load(tmp_path / "empty.h5", "all", 4)

@@ -106,7 +106,7 @@ def test_what_is_not_known(tmp_path):
         load("modelnet", "train")
     (tmp_path / "notes.md").write_text("notes")
     for path in (tmp_path, tmp_path / "notes.md"):
-        with pytest.raises(InputError, match="no layout that is known") as caught:
+        with pytest.raises(InputError, match="no known layout") as caught:
             load(path, "train")
         assert all(layout.looks_for in str(caught.value) for layout in LAYOUTS)
     with pytest.raises(InputError, match=r"it holds notes\.md"):

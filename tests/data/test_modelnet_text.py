@@ -38,7 +38,7 @@ def test_lists_classes_and_normals(folder):
 
 def test_a_list_that_does_not_fit(folder):
     (folder / "modelnet40_train.txt").write_text("chair_0001\nchair_0009\n")
-    with pytest.raises(InputError, match=r"modelnet40_train\.txt names 1 of 2 files that are not there, such as .*chair_0009"):
+    with pytest.raises(InputError, match=r"modelnet40_train\.txt: 1 of its 2 files are missing, such as .*chair_0009"):
         load(folder, "train", 20)
     (folder / "modelnet40_train.txt").write_text("table_0001\n")
     with pytest.raises(InputError, match="'table_0001' is of no class"):
@@ -51,7 +51,7 @@ def test_a_list_that_does_not_fit(folder):
 def test_a_damaged_file_is_named(folder):
     file = folder / "chair" / "chair_0001.txt"
     for content, message in (
-        ("1,2,3,0,0,1\n1,2\n", r"chair_0001\.txt is no \.txt file that can be read"),
+        ("1,2,3,0,0,1\n1,2\n", r"chair_0001\.txt cannot be read as \.txt"),
         ("", r"chair_0001\.txt is empty"),
         ("1,2\n3,4\n", r"array of shape \(2, 2\)"),
         ("1,2,nan,0,0,1\n" * 40, r"chair_0001\.txt: point 0 has NaN"),

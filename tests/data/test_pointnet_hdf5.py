@@ -73,7 +73,7 @@ def test_fewer_points_are_a_seeded_choice_and_more_an_error(pointnet_folder):
 def test_one_point_a_cloud(tmp_path):
     write_hdf5(tmp_path / "ply_data_train0.h5", data=clouds(2, 1), label=np.zeros((2, 1), np.uint8))
     assert load(tmp_path, "train", 1).points.shape == (2, 1, 3)
-    with pytest.raises(InputError, match="cloud 0: its 1 points are all in one place"):
+    with pytest.raises(InputError, match="cloud 0: its 1 points coincide"):
         load(tmp_path, "train", 1, normalize=True)
 
 
@@ -130,7 +130,7 @@ def test_damaged_files(pointnet_folder):
     for content, message in (
         (b"", "is empty"),
         (b"version https://git-lfs.github.com/spec/v1", "is no HDF5 file"),
-        (whole[: len(whole) // 2], "is no HDF5 file, or only part of one"),
+        (whole[: len(whole) // 2], "is no HDF5 file, or truncated"),
     ):
         file.write_bytes(content)
         with pytest.raises(InputError, match=rf"ply_data_train1\.h5 {message}"):

@@ -64,9 +64,9 @@ def test_meshes(real_data, tmp_path):
 
 def test_the_papers_test_set(real_data):
     test = load("modelnet40", "test", root=real_data)
-    turned = rotated_test_set(test)
-    assert len(turned) == 24680
-    assert torch.equal(rotated_test_set(test.subset(range(5))).matrices, turned.matrices[:5])
-    points, labels, _ = next(turned.batches(20))
+    rotated = rotated_test_set(test)
+    assert len(rotated) == 24680
+    assert torch.equal(rotated_test_set(test.subset(range(5))).matrices, rotated.matrices[:5])
+    points, labels, _ = next(rotated.batches(20))
     assert torch.allclose(points.norm(dim=-1), test.points[:2].repeat_interleave(10, 0).norm(dim=-1), atol=1e-6)
     assert labels.tolist() == test.labels[:2].repeat_interleave(10).tolist()

@@ -48,39 +48,39 @@ def test_rotations_are_uniform():
 
 def test_items_and_batches_agree():
     clouds = make()
-    turned = rotated_test_set(clouds, copies=3)
-    assert len(turned) == 15
-    batches = list(turned.batches(4))
+    rotated = rotated_test_set(clouds, copies=3)
+    assert len(rotated) == 15
+    batches = list(rotated.batches(4))
     points, labels, index = (torch.cat(parts) for parts in zip(*batches, strict=True))
     assert index.tolist() == list(range(15))
     assert labels.tolist() == [label for label in clouds.labels.tolist() for _ in range(3)]
-    for i, (one, label) in enumerate(turned):
+    for i, (one, label) in enumerate(rotated):
         assert torch.equal(one, points[i])
         assert label == clouds.labels[i // 3]
-        exact = clouds.points[i // 3].double() @ turned.matrices[i // 3, i % 3].T
+        exact = clouds.points[i // 3].double() @ rotated.matrices[i // 3, i % 3].T
         assert torch.equal(one, exact.float()) or torch.allclose(one.double(), exact, atol=1e-7)
-    loaded = torch.cat([batch for batch, _ in DataLoader(turned, batch_size=4)])
+    loaded = torch.cat([batch for batch, _ in DataLoader(rotated, batch_size=4)])
     assert torch.equal(loaded, points)
     with pytest.raises(IndexError):
-        turned[15]
+        rotated[15]
     with pytest.raises(InputError, match="batch size"):
-        next(turned.batches(0))
+        next(rotated.batches(0))
 
 
 def test_nr_repeats_the_clouds_bit_for_bit():
     clouds = make()
-    turned = rotated_test_set(clouds, "NR", copies=2)
-    assert torch.equal(turned[5][0], clouds.points[2])
+    rotated = rotated_test_set(clouds, "NR", copies=2)
+    assert torch.equal(rotated[5][0], clouds.points[2])
 
 
 def test_save_and_load(tmp_path):
     clouds = make()
-    turned = rotated_test_set(clouds, "AR", copies=3, seed=7)
-    path = turned.save(tmp_path / "deep" / "set.safetensors")
+    rotated = rotated_test_set(clouds, "AR", copies=3, seed=7)
+    path = rotated.save(tmp_path / "deep" / "set.safetensors")
     again = RotatedTestSet.load(path, clouds)
-    assert torch.equal(again.matrices, turned.matrices)
+    assert torch.equal(again.matrices, rotated.matrices)
     assert (again.protocol, again.seed, again.copies) == ("AR", 7, 3)
-    assert torch.equal(again[4][0], turned[4][0])
+    assert torch.equal(again[4][0], rotated[4][0])
     assert [file.name for file in path.parent.iterdir()] == ["set.safetensors"]
 
 
@@ -94,9 +94,9 @@ def test_loading_for_other_clouds_is_refused(tmp_path):
 def test_other_files_are_refused(tmp_path, content):
     path = tmp_path / "set.safetensors"
     path.write_bytes(content)
-    with pytest.raises(InputError, match="no rotated test set"):
+    with pytest.raises(InputError, match="cannot be read as a rotated test set"):
         RotatedTestSet.load(path, make())
-    with pytest.raises(InputError, match="no rotated test set"):
+    with pytest.raises(InputError, match="cannot be read as a rotated test set"):
         RotatedTestSet.load(tmp_path / "missing", make())
 
 

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from reqnn.data import PROTOCOLS, random_rotations, rotate
-from reqnn.data.rotation import turn
+from reqnn.data.rotation import rotate_by
 from reqnn.errors import InputError
 
 CLOUDS = torch.randn(6, 20, 3, generator=torch.Generator().manual_seed(1))
@@ -18,9 +18,9 @@ def seeded(seed=0):
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_clouds_turn_by_the_matrices_that_come_with_them(protocol, dtype):
     points = CLOUDS.to(dtype)
-    turned, matrices = rotate(points, protocol, seeded())
-    assert turned.dtype == matrices.dtype == dtype
-    assert torch.allclose(turned, points @ matrices.mT, atol=1e-6)
+    rotated, matrices = rotate(points, protocol, seeded())
+    assert rotated.dtype == matrices.dtype == dtype
+    assert torch.allclose(rotated, points @ matrices.mT, atol=1e-6)
     exact = random_rotations(6, protocol, seeded())
     assert torch.allclose(exact @ exact.mT, torch.eye(3, dtype=torch.float64), atol=1e-14)
     assert torch.allclose(torch.linalg.det(exact), torch.ones(6, dtype=torch.float64))
@@ -34,15 +34,15 @@ def test_the_generator_decides():
 
 
 def test_nr_leaves_the_clouds_alone():
-    turned, matrices = rotate(CLOUDS, "NR", seeded())
-    assert torch.equal(turned, CLOUDS)
+    rotated, matrices = rotate(CLOUDS, "NR", seeded())
+    assert torch.equal(rotated, CLOUDS)
     assert torch.equal(matrices, torch.eye(3).expand(6, 3, 3))
 
 
 @pytest.mark.parametrize(("protocol", "axis"), [("y", 1), ("z", 2)])
 def test_a_vertical_axis_stays(protocol, axis):
-    turned, matrices = rotate(CLOUDS.double(), protocol, seeded())
-    assert torch.allclose(turned[..., axis], CLOUDS[..., axis].double(), atol=1e-12)
+    rotated, matrices = rotate(CLOUDS.double(), protocol, seeded())
+    assert torch.allclose(rotated[..., axis], CLOUDS[..., axis].double(), atol=1e-12)
     assert torch.allclose(matrices[:, axis, axis], torch.ones(6, dtype=torch.float64))
     angles = random_rotations(20000, protocol, seeded())[:, 0, 0].acos()
     assert float(angles.mean()) == pytest.approx(math.pi / 2, abs=0.03)
@@ -60,8 +60,8 @@ def test_arbitrary_rotations_are_uniform_on_so3():
 
 def test_a_cloud_turns_the_same_in_every_batch():
     matrices = random_rotations(6, "AR", seeded())
-    whole = turn(CLOUDS, matrices)
-    assert all(torch.equal(turn(CLOUDS[i : i + 1], matrices[i : i + 1])[0], whole[i]) for i in range(6))
+    whole = rotate_by(CLOUDS, matrices)
+    assert all(torch.equal(rotate_by(CLOUDS[i : i + 1], matrices[i : i + 1])[0], whole[i]) for i in range(6))
 
 
 def test_bad_input():

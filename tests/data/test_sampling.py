@@ -47,7 +47,7 @@ def test_normalise():
 
 @pytest.mark.parametrize("cloud", [np.ones((1, 3)), np.ones((7, 3)) * 1e5])
 def test_points_in_one_place_have_no_size(cloud):
-    with pytest.raises(InputError, match=r"cup: its \d points are all in one place"):
+    with pytest.raises(InputError, match=r"cup: its \d points coincide"):
         normalise(cloud, "cup")
 
 

@@ -38,7 +38,7 @@ def test_variants_are_chosen_by_name(tmp_path):
 def test_a_missing_split(tmp_path):
     write(tmp_path)
     (tmp_path / "test_objectdataset.h5").unlink()
-    with pytest.raises(InputError, match=r"no test_objectdataset\*\.h5; get this split, too"):
+    with pytest.raises(InputError, match=r"no test_objectdataset\*\.h5; download this split too"):
         load(tmp_path, "test", 16)
 
 
@@ -47,7 +47,7 @@ def test_a_missing_split(tmp_path):
     [
         ({"label": np.full(6, 15)}, "cloud 0 is labelled 15; labels are 0 to 14"),
         ({"mask": np.zeros((6, 19))}, "field 'mask' has shape"),
-        ({"data": np.ones((6, 20, 3))}, "cloud 0: its 16 points are all in one place"),
+        ({"data": np.ones((6, 20, 3))}, "cloud 0: its 16 points coincide"),
     ],
 )
 def test_bad_fields(tmp_path, changes, message):

@@ -39,10 +39,10 @@ def test_splits_and_classes(folder):
 def test_lists_that_do_not_fit(folder):
     listed = folder / "train_test_split" / "shuffled_train_file_list.json"
     for content, message in (
-        ('["shape_data/02691156/zzz"]', r"neither .*zzz\.txt nor .*zzz\.pts is there"),
+        ('["shape_data/02691156/zzz"]', r"neither .*zzz\.txt nor .*zzz\.pts exists"),
         ('["shape_data/00000000/a0"]', "the synset of .* is not in"),
         ('{"a": 1}', "a list of names"),
-        ("[", "is no JSON"),
+        ("[", "is not JSON"),
     ):
         listed.write_text(content)
         with pytest.raises(InputError, match=message):

@@ -18,14 +18,14 @@ def clouds():
 
 
 def test_the_experiment_and_its_tables():
-    result = run(clouds(), seed=0, network=None, tell=lambda text: None)
+    result = run(clouds(), seed=0, network=None, say=lambda text: None)
     assert result.copies.errors.max() < 1e-5
     assert set(result.samplings) >= {OURS, PCA, ICP}
     assert result.samplings[OURS].errors.median() < result.samplings[ICP].errors.median()
     ways, classes = ways_table(result), classes_table(result)
     assert ways.records[0]["median"] < 0.01
     assert [row[0].text for row in classes.rows] == ["odd", "even"]
-    again = run(clouds(), seed=0, network=None, tell=lambda text: None)
+    again = run(clouds(), seed=0, network=None, say=lambda text: None)
     torch.testing.assert_close(again.samplings[OURS].errors, result.samplings[OURS].errors)
 
 

@@ -24,10 +24,10 @@ def test_the_card_tells_what_was_measured(run_folder, test_digits, tmp_path):
     card = json.loads(path.with_suffix(".json").read_text())
     net = load(path)
     assert net.card == card
-    upright, turned = (evaluate(net, test_digits, protocol, 3) for protocol in ("NR", "AR"))
+    upright, rotated = (evaluate(net, test_digits, protocol, 3) for protocol in ("NR", "AR"))
     assert card["test"]["upright"] == upright.accuracy
-    assert card["test"]["rotated"] == turned.accuracy
-    assert card["test"]["consistency"] == 1 - turned.inconsistent
+    assert card["test"]["rotated"] == rotated.accuracy
+    assert card["test"]["consistency"] == 1 - rotated.inconsistent
     assert card["audit"]["ok"]
     assert card["audit"]["rotation_error"] < 1e-10
     assert card["training"]["training_clouds"] + card["training"]["validation_clouds"] == 256
@@ -56,7 +56,7 @@ def test_networks_without_neighbourhoods_can_be_exported(test_digits, tmp_path):
     )
     assert card["ambiguity"] is None
     fit(TrainConfig(model="autoencoder", task="reconstruction", **small, out=str(tmp_path / "clouds")), quiet=True)
-    with pytest.raises(InputError, match="is a run for reconstruction; weights that ship classify"):
+    with pytest.raises(InputError, match="is a run for reconstruction; only classifiers can be exported"):
         export_weights(tmp_path / "clouds", "clouds", tmp_path, clouds=test_digits)
 
 

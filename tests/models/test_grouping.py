@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from reqnn.data.rotation import random_rotations, turn
+from reqnn.data.rotation import random_rotations, rotate_by
 from reqnn.models import grouping
 from reqnn.points import farthest_point_sample as invariant_sample
 
@@ -73,10 +73,10 @@ def test_votes_need_a_point_to_spare(xyz):
 
 
 def test_rounding_does_not_decide_which_points_vote():
-    """Flat clouds turned in float32: what the votes leave out is what it was, though the order of all points is not."""
+    """Flat clouds rotated in float32: what the votes leave out is what it was, though the order of all points is not."""
     points = torch.rand(64, 1024, 3, generator=torch.Generator().manual_seed(0)) * torch.tensor([1.0, 1.0, 0.0])
-    turned = turn(points, random_rotations(64, "AR", torch.Generator().manual_seed(1)))
-    whole, again = (invariant_sample(cloud, 1024) for cloud in (points, turned))
+    rotated = rotate_by(points, random_rotations(64, "AR", torch.Generator().manual_seed(1)))
+    whole, again = (invariant_sample(cloud, 1024) for cloud in (points, rotated))
     assert torch.equal(whole[:, :4], again[:, :4])
     assert (whole != again).any(1).sum() > 3  # the negative control: an order of all points has near ties
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import torch
 import trimesh
-from turned_solids import rotations, solids
+from rotated_solids import rotations, solids
 
 from reqnn.errors import InputError
 from reqnn.pretrained import classify, cloud_in_any_pose, find_files, load
@@ -27,9 +27,9 @@ def test_a_turned_mesh_has_the_same_points_turned(name, ending, tmp_path):
     assert upright.dtype == torch.float32
     assert upright.norm(dim=1).max() <= 1 + 1e-6
     for i, rotation in enumerate(rotations(4)):
-        turned = cloud_in_any_pose(write(tmp_path / f"turned{i}{ending}", 3 * vertices @ rotation.T - 5, faces), 256)
+        rotated = cloud_in_any_pose(write(tmp_path / f"rotated{i}{ending}", 3 * vertices @ rotation.T - 5, faces), 256)
         expected = upright.double() @ torch.from_numpy(rotation).T
-        apart = (turned.double() - expected).norm(dim=1)
+        apart = (rotated.double() - expected).norm(dim=1)
         assert apart.median() < 1e-4
         assert (apart > 1e-3).sum() <= 2  # where rounding moves the border between two faces
 
@@ -39,8 +39,8 @@ def test_a_turned_cloud_has_the_same_points_turned(ending, tmp_path):
     vertices = np.random.default_rng(0).normal(size=(500, 3)) + 9
     upright = cloud_in_any_pose(write(tmp_path / f"upright{ending}", vertices), 64)
     for i, rotation in enumerate(rotations(4)):
-        turned = cloud_in_any_pose(write(tmp_path / f"turned{i}{ending}", vertices @ rotation.T), 64)
-        torch.testing.assert_close(turned.double(), upright.double() @ torch.from_numpy(rotation).T, rtol=0, atol=1e-6)
+        rotated = cloud_in_any_pose(write(tmp_path / f"rotated{i}{ending}", vertices @ rotation.T), 64)
+        torch.testing.assert_close(rotated.double(), upright.double() @ torch.from_numpy(rotation).T, rtol=0, atol=1e-6)
 
 
 def test_points_and_seed(tmp_path):

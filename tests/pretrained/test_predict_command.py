@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import torch
 import trimesh
-from turned_solids import rotations, solids
+from rotated_solids import rotations, solids
 
 from experiments.weights.export import export_weights
 from reqnn.cli import main
@@ -47,20 +47,21 @@ def test_json(files, run_folder, tmp_path, capsys):
     assert "box.ply: " in capsys.readouterr().out
 
 
-def test_turned(files, run_folder, capsys):
+@pytest.mark.parametrize("option", ["--rotations", "--turned"])
+def test_rotations(files, run_folder, option, capsys):
     """A REQNN keeps its answers; the count is of real copies, not of nothing."""
-    words = ["predict", str(files), "--weights", str(run_folder), "--turned", "4"]
+    words = ["predict", str(files), "--weights", str(run_folder), option, "4"]
     assert main(words) == 0
     lines = capsys.readouterr().out.splitlines()
     assert all(line.endswith("; the same in all 4 orientations") for line in lines[:3])
     assert lines[3].startswith("3 of 3 files keep their answer in every orientation; largest change of a probability ")
     assert main([*words, "--json", "-"]) == 0
-    turned = [answer["turned"] for answer in json.loads(capsys.readouterr().out)["files"]]
-    assert all(one["copies"] == one["same"] == 4 for one in turned)
-    assert 0 < max(one["largest_change"] for one in turned) < 0.02
+    rotated = [answer["turned"] for answer in json.loads(capsys.readouterr().out)["files"]]
+    assert all(one["copies"] == one["same"] == 4 for one in rotated)
+    assert 0 < max(one["largest_change"] for one in rotated) < 0.02
 
 
-def test_turned_tells_where_an_answer_does_not_stay(files, run_folder, monkeypatch):
+def test_rotations_show_where_an_answer_changes(files, run_folder, monkeypatch):
     """The negative control: a network that answers by the height of the first point."""
     network = load(run_folder)
 
@@ -68,7 +69,7 @@ def test_turned_tells_where_an_answer_does_not_stay(files, run_folder, monkeypat
         return torch.nn.functional.one_hot((points[:, 0, 2] > 0).long(), len(net.classes)).float()
 
     monkeypatch.setattr(classify_module, "predict", by_height)
-    found = [one["turned"] for one in classify_module.classify(network, find_files([files]), turned=16)]
+    found = [one["turned"] for one in classify_module.classify(network, find_files([files]), rotations=16)]
     assert all(0 < one["same"] < 16 for one in found)
 
 
@@ -76,7 +77,7 @@ def test_weights_by_name(files, run_folder, shipped, test_digits, capsys):
     export_weights(run_folder, DEFAULT, clouds=test_digits, copies=1)
     assert main(["predict", str(files / "box.ply")]) == 0
     assert main(["predict", str(files / "box.ply"), "--weights", "unknown"]) == 2
-    assert f"there are {DEFAULT}" in capsys.readouterr().err
+    assert f"pretrained weights: {DEFAULT}" in capsys.readouterr().err
 
 
 def test_weights_that_ship_are_listed(run_folder, shipped, test_digits, capsys):
@@ -89,7 +90,7 @@ def test_weights_that_ship_are_listed(run_folder, shipped, test_digits, capsys):
     assert f" {100 * load(path).card['test']['rotated']:.2f} % of the test shapes" in line
 
 
-def test_what_cannot_be_read_is_reported_and_the_rest_goes_on(files, run_folder, capsys):
+def test_what_cannot_be_read_is_reported_and_the_rest_is_classified(files, run_folder, capsys):
     (files / "broken.ply").write_text("ply\n")
     assert main(["predict", str(files), "--weights", str(run_folder)]) == 1
     shown = capsys.readouterr()
@@ -100,7 +101,7 @@ def test_what_cannot_be_read_is_reported_and_the_rest_goes_on(files, run_folder,
 
 @pytest.mark.parametrize(
     ("words", "message"),
-    [([], "name at least one file"), (["x.ply", "--top", "0"], "top is 0"), (["x.ply", "--turned", "-1"], "turned -1")],
+    [([], "name at least one file"), (["x.ply", "--top", "0"], "top is 0"), (["x.ply", "--turned", "-1"], "rotations -1")],
 )
 def test_mistakes_are_explained(words, message, run_folder, capsys):
     assert main(["predict", *words, "--weights", str(run_folder)]) == 2
@@ -116,8 +117,8 @@ def test_real_meshes_keep_their_answer(weights, run_folder, tmp_path, capsys):
     for path in chosen:
         mesh = trimesh.load(path, process=False)
         for i, rotation in enumerate(rotations(6)):
-            turned = trimesh.Trimesh(mesh.vertices @ rotation.T, mesh.faces, process=False)
-            turned.export(tmp_path / f"{path.stem}-{i}.ply")
+            rotated = trimesh.Trimesh(mesh.vertices @ rotation.T, mesh.faces, process=False)
+            rotated.export(tmp_path / f"{path.stem}-{i}.ply")
     name = str(run_folder) if weights == "run" else weights
     assert main(["predict", str(tmp_path), "--weights", name, "--json", "-"]) == 0
     answers = json.loads(capsys.readouterr().out)["files"]

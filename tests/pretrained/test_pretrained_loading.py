@@ -10,7 +10,8 @@ import reqnn
 from experiments.weights.export import LARGEST, export_weights
 from reqnn.errors import InputError
 from reqnn.pretrained import list_weights, load
-from reqnn.train import load_run, shipped
+from reqnn.train import load_run
+from reqnn.train.run import weights_file
 
 
 def test_a_run_is_loaded_ready_for_use(run_folder, test_digits):
@@ -34,10 +35,10 @@ def test_the_list_is_what_is_in_the_folder(shipped, run_folder, test_digits):
 
 
 def test_an_unknown_name_lists_those_there_are(shipped, run_folder, test_digits):
-    with pytest.raises(InputError, match="of those that ship this version has none"):
+    with pytest.raises(InputError, match="pretrained weights: none in this version"):
         load("dgcnn-digits")
     export_weights(run_folder, "dgcnn-digits", clouds=test_digits, copies=2)
-    with pytest.raises(InputError, match=r"'dgcn-digits'.*there are dgcnn-digits; did you mean dgcnn-digits"):
+    with pytest.raises(InputError, match=r"'dgcn-digits'.*weights: dgcnn-digits; did you mean dgcnn-digits"):
         load("dgcn-digits")
 
 
@@ -54,7 +55,7 @@ NONE = pytest.param("", marks=pytest.mark.skip("no weights ship with this versio
 @pytest.mark.parametrize("name", list_weights() or [NONE])
 def test_what_ships_is_small_known_and_turns(name):
     """Whatever is in the package: within the size, the file that its card is about, invariant, and not by answering nothing."""
-    path = shipped.WEIGHTS / f"{name}.safetensors"
+    path = weights_file(name)
     assert path.stat().st_size <= LARGEST
     assert path.with_suffix(".md").exists()
     card = json.loads(path.with_suffix(".json").read_text(encoding="utf-8"))
@@ -65,9 +66,9 @@ def test_what_ships_is_small_known_and_turns(name):
     assert list(net.classes) == card["classes"]
     assert card["audit"]["ok"] == card["equivariant"]
     points = torch.randn(2, card["points"], 3, generator=torch.Generator().manual_seed(0)).double() / 3
-    turned = points @ reqnn.quaternion.random_matrix(generator=torch.Generator().manual_seed(1), dtype=torch.float64).T
+    rotated = points @ reqnn.quaternion.random_matrix(generator=torch.Generator().manual_seed(1), dtype=torch.float64).T
     if card["equivariant"]:
         with torch.no_grad():
             logits = net.double()(points)
-            torch.testing.assert_close(logits, net.double()(turned), rtol=1e-6, atol=1e-6)
+            torch.testing.assert_close(logits, net.double()(rotated), rtol=1e-6, atol=1e-6)
             assert (logits[0] - logits[1]).abs().max() > 0.01

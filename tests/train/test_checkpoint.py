@@ -9,6 +9,7 @@ from torch import nn
 from reqnn.errors import InputError
 from reqnn.train import checkpoint
 from reqnn.train.checkpoint import PREVIOUS, STATE, Progress, check_disk, load_state, save_state
+from reqnn.train.weights import load_tensors, save_tensors
 
 
 def trained(steps: int) -> tuple[nn.Module, torch.optim.Optimizer]:
@@ -32,6 +33,16 @@ def test_weights_optimizer_and_progress_come_back(tmp_path: Path) -> None:
     before, after = optimizer.state_dict(), fresh.state_dict()
     for index, slot in before["state"].items():
         assert all(value.equal(after["state"][index][key]) for key, value in slot.items())
+
+
+def test_checkpoints_of_version_0_1_are_read(tmp_path: Path) -> None:
+    save_state(tmp_path, Progress(step=3, inputs_fingerprint={"precision": "32-true"}), *trained(3))
+    tensors, about = load_tensors(tmp_path / STATE)
+    about["progress"]["ground"] = about["progress"].pop("inputs_fingerprint")
+    save_tensors(tmp_path / STATE, tensors, about)
+    progress = load_state(tmp_path, *trained(0))
+    assert progress is not None
+    assert progress.inputs_fingerprint == {"precision": "32-true"}
 
 
 def test_nothing_saved_is_no_error(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from reqnn.train.run import build_network
 
 
 class Highest(nn.Module):
-    """Answers by the direction of the point furthest from the middle: upright it is right by design, turned it is not."""
+    """Answers by the direction of the point furthest from the middle: upright it is right by design, rotated it is not."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -34,14 +34,14 @@ def arrows() -> PointClouds:
 
 
 def test_upright_is_right_and_turned_is_not(arrows: PointClouds) -> None:
-    upright, turned = (evaluate(Highest(), arrows, protocol) for protocol in ("NR", "AR"))
+    upright, rotated = (evaluate(Highest(), arrows, protocol) for protocol in ("NR", "AR"))
     assert (upright.accuracy, upright.class_accuracy, upright.copies, upright.inconsistent) == (1.0, 1.0, 1, 0.0)
     assert upright.confusion == [[10 if i == j else 0 for j in range(4)] for i in range(4)]
-    assert turned.copies == 10
-    assert turned.accuracy < 0.5
-    assert turned.inconsistent > 0.9
-    assert turned.logit_change > 1
-    assert sum(map(sum, turned.confusion)) == 400
+    assert rotated.copies == 10
+    assert rotated.accuracy < 0.5
+    assert rotated.inconsistent > 0.9
+    assert rotated.logit_change > 1
+    assert sum(map(sum, rotated.confusion)) == 400
 
 
 def test_vertical_is_about_the_axis_of_the_data(arrows: PointClouds) -> None:
@@ -86,7 +86,7 @@ def test_accuracy_falls_with_the_angle(arrows: PointClouds) -> None:
 
 
 def test_other_classes_and_empty_sets_are_refused(arrows: PointClouds) -> None:
-    with pytest.raises(InputError, match="tells 4 classes apart; arrows has 5"):
+    with pytest.raises(InputError, match="has 4 classes; arrows has 5"):
         evaluate(Highest(), replace(arrows, classes=(*arrows.classes, "w")))
     with pytest.raises(InputError, match="no clouds to test on"):
         evaluate(Highest(), arrows.subset([]))

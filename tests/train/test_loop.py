@@ -110,7 +110,7 @@ def test_a_finished_run_that_is_resumed_stays(clouds: PointClouds, held_out: Poi
 
 def test_a_folder_with_a_run_is_not_overwritten(clouds: PointClouds, held_out: PointClouds, settings: Callable) -> None:
     fit(settings(), clouds, held_out, quiet=True)
-    with pytest.raises(InputError, match="holds a run already; --resume goes on"):
+    with pytest.raises(InputError, match="already holds a run; --resume continues"):
         fit(settings(), clouds, held_out, quiet=True)
     with pytest.raises(InputError, match=r"^lr is 0\.02"):
         fit(settings(lr=0.02), clouds, held_out, resume=True, quiet=True)
@@ -122,10 +122,10 @@ def test_a_run_does_not_go_on_with_other_clouds_or_another_precision(
     fit(settings(), clouds, held_out, quiet=True)
     fewer = clouds.subset(torch.arange(80))
     for given, name in (((fewer, held_out), "training"), ((clouds, held_out.subset(torch.arange(30))), "validation")):
-        with pytest.raises(InputError, match=f"the {name} clouds are not those that the run was begun with"):
+        with pytest.raises(InputError, match=f"the {name} clouds are not those that the run was started with"):
             fit(settings(), *given, resume=True, quiet=True)
     monkeypatch.setattr(loop, "resolved_precision", lambda *given: "bf16-mixed")
-    with pytest.raises(InputError, match="begun in 32-true, and would go on in bf16-mixed here"):
+    with pytest.raises(InputError, match="started in 32-true, and would continue in bf16-mixed here"):
         fit(settings(), clouds, held_out, resume=True, quiet=True)
 
 
@@ -220,7 +220,7 @@ def test_data_are_found_by_name(settings: Callable) -> None:
 
 
 def test_nothing_to_validate_by_is_an_error(clouds: PointClouds, settings: Callable) -> None:
-    with pytest.raises(InputError, match="validate"):
+    with pytest.raises(InputError, match="left for validation"):
         fit(settings(), clouds, clouds.subset([]), quiet=True)
 
 

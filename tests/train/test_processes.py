@@ -72,5 +72,5 @@ def test_a_batch_that_cannot_be_shared_out_is_refused(settings: Callable, monkey
 def test_a_missing_accelerator_is_named(settings: Callable) -> None:
     if torch.cuda.is_available():
         pytest.skip("there is one")
-    with pytest.raises(InputError, match="accelerator is cuda, but torch finds none here; there is cpu"):
+    with pytest.raises(InputError, match="accelerator is cuda, but torch finds none here; available: cpu"):
         connect(settings(accelerator="cuda"))

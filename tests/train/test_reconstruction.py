@@ -1,4 +1,4 @@
-"""Networks that give clouds back: training, testing upright and turned, and the commands."""
+"""Networks that give clouds back: training, testing upright and rotated, and the commands."""
 
 import json
 from collections.abc import Callable
@@ -24,7 +24,7 @@ POINTNET = {"model": "pointnet_reconstruction", "task": "reconstruction", "optio
 
 
 class Same(nn.Module):
-    """Gives the cloud back, moved by a fixed amount: turned, it is not where the turned result would be."""
+    """Gives the cloud back, shifted by a fixed vector: not equivariant."""
 
     def __init__(self, by: float) -> None:
         super().__init__()
@@ -150,8 +150,8 @@ def test_reconstruct_turns_features_and_writes_ply(two_runs: list[Path], held_ou
     record = json.loads((out / "turned.json").read_text())
     assert record["difference"] < 1e-10
     assert record["layer"] == "latent"
-    given, made, turned = (trimesh.load(out / f"{name}.ply") for name in ("input", "reconstructed", "turned"))
-    assert len(made.vertices) == len(turned.vertices) == 24
+    given, made, rotated = (trimesh.load(out / f"{name}.ply") for name in ("input", "reconstructed", "turned"))
+    assert len(made.vertices) == len(rotated.vertices) == 24
     assert np.abs(np.asarray(given.vertices).mean(0) - 3).max() < 2  # in the units of the file
     assert (out / "turned.png").stat().st_size > 5000
     assert main([*words, "--at", "encoder", "--out", str(out)]) == 0

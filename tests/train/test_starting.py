@@ -10,7 +10,8 @@ import torch
 
 from reqnn.data.dataset import PointClouds
 from reqnn.errors import InputError
-from reqnn.train import Run, fit, load_run, shipped
+from reqnn.train import Run, fit, load_run
+from reqnn.train import run as run_files
 from reqnn.train.starting import start_from
 from reqnn.train.weights import load_tensors, weights_checksum
 
@@ -52,7 +53,7 @@ def test_a_run_that_goes_on_does_not_need_it_any_more(
 def test_weights_that_ship_are_known_by_name(
     trained: Run, settings: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(shipped, "WEIGHTS", tmp_path)
+    monkeypatch.setattr(run_files, "WEIGHTS", tmp_path)
     (tmp_path / "trained" / "best.safetensors").rename(tmp_path / "pointnet-digits.safetensors")
     network = trained.model
     wanted = weights(trained)
@@ -96,7 +97,7 @@ def test_what_does_not_fit_is_named(
 ) -> None:
     for given, message in (
         ({"start_from": str(tmp_path / "nowhere")}, "there is no nowhere; give a run's folder or a weights file"),
-        ({"start_from": str(tmp_path / "trained" / "state.safetensors")}, "is a checkpoint to go on from"),
+        ({"start_from": str(tmp_path / "trained" / "state.safetensors")}, "is a checkpoint for --resume"),
         ({"start_from": str(tmp_path / "trained"), "options": {"width": 0.125}}, BUILD),
         ({"start_from": str(tmp_path / "trained"), "model": "dgcnn", "options": {"k": 4}}, BUILD),
     ):

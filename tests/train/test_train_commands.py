@@ -129,11 +129,11 @@ def test_eval_refuses_a_checkpoint_and_other_classes(
     from dataclasses import replace
 
     assert main(["eval", str(two_runs[1] / "state.safetensors")]) == 2
-    assert "is a checkpoint to go on from" in capsys.readouterr().err
+    assert "is a checkpoint for --resume" in capsys.readouterr().err
     others = replace(held_out, classes=tuple("abcdefghij"))
     monkeypatch.setattr("reqnn.data.load", lambda *args, **kwargs: others)
     assert main(["eval", str(two_runs[1])]) == 2
-    assert "other classes than those of digits" in capsys.readouterr().err
+    assert "classes that digits does not have" in capsys.readouterr().err
 
 
 def test_every_option_of_eval_is_explained() -> None:

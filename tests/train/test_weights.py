@@ -75,7 +75,7 @@ def test_a_foreign_file_is_refused(tmp_path: Path) -> None:
     from safetensors.torch import save_file
 
     save_file({"a": torch.zeros(2)}, tmp_path / "x.safetensors")
-    with pytest.raises(InputError, match="no record of the network"):
+    with pytest.raises(InputError, match="no record of their network"):
         load_tensors(tmp_path / "x.safetensors")
 
 

@@ -1,4 +1,4 @@
-"""The rotation and translation between two clouds, read off features that turn with them."""
+"""The rotation and translation between two clouds, from rotation-equivariant features."""
 
 from reqnn.alignment.result import Alignment
 from reqnn.alignment.solve import align

@@ -1,7 +1,7 @@
-"""Real spherical harmonics and how they turn: the functions on the sphere that rotations only mix within a degree.
+"""Real spherical harmonics and their Wigner D-matrices: Y_l(R u) = D_l(R) Y_l(u).
 
-Y_l(R u) = D_l(R) Y_l(u). Degree 1 are vectors, D_1(R) is R itself in another order of the axes; higher degrees see what vectors
-do not: a table, the same after half a turn, has no vector off its axis, but has harmonics of degree 2.
+Degree 1 are vectors; D_1(R) is R with its axes in another order. Higher degrees distinguish more: a table that is symmetric
+under a rotation by 180° has no vector off its axis, but has harmonics of degree 2.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from torch import Tensor
 from reqnn import quaternion
 
 DEGREES = 6
-"""The highest degree that is used; 1 to this one."""
+"""The highest degree."""
 
 
 def harmonics(directions: Tensor, degrees: int = DEGREES) -> list[Tensor]:
     """Y_0 … Y_L of unit vectors (..., 3), each (..., 2l + 1), with Σ_m Y² = 2l + 1.
 
-    Polynomials in x, y, z: no angles, hence no poles, and defined (if not used) off the sphere too.
+    Polynomials in x, y, z: no angles, hence no poles.
     """
     x, y, z = directions.unbind(-1)
     cosine, sine = [torch.ones_like(x)], [torch.zeros_like(x)]  # ρᵐ cos mφ and ρᵐ sin mφ
@@ -51,11 +51,11 @@ def _legendre(z: Tensor, degrees: int) -> dict[tuple[int, int], Tensor]:
     return found
 
 
-def turns(rotations: Tensor, degrees: int = DEGREES) -> list[Tensor]:
+def wigner_d(rotations: Tensor, degrees: int = DEGREES) -> list[Tensor]:
     """D_1(R) … D_L(R) of rotations (G, 3, 3), each (G, 2l + 1, 2l + 1)."""
     directions, inverses = _probes(degrees)
-    turned = harmonics(torch.einsum("gij,uj->gui", rotations, directions), degrees)
-    return [(inverse @ values).mT for inverse, values in zip(inverses, turned[1:], strict=True)]
+    rotated = harmonics(torch.einsum("gij,uj->gui", rotations, directions), degrees)
+    return [(inverse @ values).mT for inverse, values in zip(inverses, rotated[1:], strict=True)]
 
 
 @cache
@@ -63,17 +63,17 @@ def generators(degrees: int = DEGREES) -> list[Tensor]:
     """J with D_l(exp ω) = 1 + Σ_k ω_k J_k + …, each (3, 2l + 1, 2l + 1): the derivative along small rotations."""
     directions, inverses = _probes(degrees)
 
-    def slightly_turned(angles: Tensor) -> tuple[Tensor, ...]:
+    def slightly_rotated(angles: Tensor) -> tuple[Tensor, ...]:
         values = harmonics(directions + torch.linalg.cross(angles.expand_as(directions), directions), degrees)
         return tuple((inverse @ value).mT for inverse, value in zip(inverses, values[1:], strict=True))
 
-    slopes = torch.autograd.functional.jacobian(slightly_turned, torch.zeros(3, dtype=torch.float64))
+    slopes = torch.autograd.functional.jacobian(slightly_rotated, torch.zeros(3, dtype=torch.float64))
     return [slope.movedim(-1, 0).contiguous() for slope in slopes]
 
 
 @cache
 def _probes(degrees: int) -> tuple[Tensor, list[Tensor]]:
-    """Directions that tell all harmonics of a degree apart, and what takes values there back to coefficients."""
+    """Directions that determine all harmonics, and the matrices from values there to coefficients."""
     count = 4 * (2 * degrees + 1)
     height = (2 * torch.arange(count, dtype=torch.float64) + 1) / count - 1
     angle = torch.arange(count, dtype=torch.float64) * math.pi * (3 - math.sqrt(5))  # a Fibonacci spiral
@@ -86,16 +86,16 @@ def _probes(degrees: int) -> tuple[Tensor, list[Tensor]]:
 def rotation_grid(count: int = 4608) -> Tensor:
     """Unit quaternions (count, 4) spread evenly over all rotations: a super-Fibonacci spiral (Alexa, CVPR 2022).
 
-    With 4608 the nearest one is 6° away on average, well within the slope of a peak of degree 6.
+    With 4608 the nearest one is 6° away on average, well within a peak of degree 6.
     """
     place = torch.arange(count, dtype=torch.float64) + 0.5
-    share, turn = place / count, 2 * math.pi * place
+    share, phase = place / count, 2 * math.pi * place
     inner, outer = share.sqrt(), (1 - share).sqrt()
-    first, second = turn / math.sqrt(2), turn / 1.533751168755204288118041  # ψ⁴ = ψ + 4
+    first, second = phase / math.sqrt(2), phase / 1.533751168755204288118041  # ψ⁴ = ψ + 4
     return torch.stack([inner * first.sin(), inner * first.cos(), outer * second.sin(), outer * second.cos()], -1)
 
 
 @cache
-def grid_turns(degrees: int = DEGREES) -> Tensor:
-    """The D_l of the grid's rotations side by side, (G, Σ_l (2l + 1)²)."""
-    return torch.cat([d.flatten(1) for d in turns(quaternion.to_matrix(rotation_grid()), degrees)], 1)
+def grid_wigner_d(degrees: int = DEGREES) -> Tensor:
+    """The D_l of the rotation grid, concatenated: (G, Σ_l (2l + 1)²)."""
+    return torch.cat([d.flatten(1) for d in wigner_d(quaternion.to_matrix(rotation_grid()), degrees)], 1)

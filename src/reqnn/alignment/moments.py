@@ -1,4 +1,4 @@
-"""Sums over the points of a cloud that turn with it, degree by degree, and how far their sampling makes them uncertain."""
+"""Rotation-equivariant sums over the points of a cloud, degree by degree, with their sampling variance."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Moments:
 
     Attributes:
         values: for each degree l = 1, 2, … the features (C, 2l + 1); degree 1 are vectors in the order (y, z, x).
-        noise: for each degree the variance (C,) of one entry that comes from which points happened to be drawn.
+        noise: for each degree the sampling variance (C,) of one entry.
     """
 
     values: list[Tensor]
@@ -24,17 +24,14 @@ class Moments:
 
 
 def moments(vectors: Tensor, weights: Tensor, degrees: int = DEGREES) -> Moments:
-    """F_lc = Σ_i w_i ‖v_ic‖ Y_l(v_ic / ‖v_ic‖) of vectors at the points: (N, C, 3), (N,) → `Moments`.
-
-    For degree 1 that is the mean vector of each channel.
-    """
+    """F_lc = Σ_i w_i ‖v_ic‖ Y_l(v_ic / ‖v_ic‖): (N, C, 3), (N,) → `Moments`; degree 1 is the mean vector per channel."""
     length = vectors.norm(dim=-1)
     directions = vectors / torch.where(length > 0, length, 1)[..., None]
     return pooled(directions, weights[:, None] * length, weights, degrees)
 
 
 def pooled(directions: Tensor, strength: Tensor, weights: Tensor, degrees: int = DEGREES) -> Moments:
-    """Σ_i s_ic Y_l(u_ic), with the variance that a sum over drawn points has.
+    """Σ_i s_ic Y_l(u_ic), with its sampling variance.
 
     Shapes: directions (N, 3) or (N, C, 3), strength (N, C), which contains the weights (N,).
     """
@@ -48,7 +45,7 @@ def pooled(directions: Tensor, strength: Tensor, weights: Tensor, degrees: int =
 
 
 def from_vectors(vectors: Tensor, noise: Tensor) -> Moments:
-    """Global vectors (C, 3), with the variance (C,) of a coordinate: degree 1 only."""
+    """Degree 1 only: global vectors (C, 3), with the variance (C,) of a coordinate."""
     return Moments([vectors[:, [1, 2, 0]]], [noise])
 
 

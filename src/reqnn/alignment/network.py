@@ -1,4 +1,4 @@
-"""What a revised network sees in a cloud: its quaternion features as equivariant features of the whole cloud."""
+"""The quaternion features of a revised network as equivariant features of a whole cloud."""
 
 from __future__ import annotations
 
@@ -13,20 +13,20 @@ from reqnn.revision.module import RevisedModel
 from reqnn.tensor import QuaternionTensor
 from reqnn.train.prediction import evaluating
 
-_MOST_CHANNELS = 64  # of features at points: more add little but time
+_MOST_CHANNELS = 64  # of per-point features: more add little but time
 
 
 def load_network(model: nn.Module | str | Path) -> RevisedModel:
-    """A revised network, or the one that a training run has left."""
+    """A revised network, given as such or as a training run."""
     if isinstance(model, (str, Path)):
         from reqnn.train.run import load_run
 
         network = load_run(model).model
-        refusal = f"{model} is a run without --equivariant: its features do not turn with the cloud; train one with it"
+        refusal = f"{model} was trained without --equivariant: its features do not rotate with the cloud; train one with it"
     elif isinstance(model, nn.Module):
         network = getattr(model, "_orig_mod", model)
         refusal = (
-            f"model is an ordinary {type(model).__name__}, whose features do not turn with the cloud; pass "
+            f"model is an ordinary {type(model).__name__}, whose features do not rotate with the cloud; pass "
             "reqnn.revise(model, points), or None"
         )
     else:
@@ -36,17 +36,17 @@ def load_network(model: nn.Module | str | Path) -> RevisedModel:
     inputs = network.inputs
     if len(inputs.axes) != 1 or inputs.channels[0] != 3 or inputs.ranks[0] not in (2, 3):
         raise InputError(
-            f"the network takes {len(inputs.axes)} input(s) with {inputs.channels} channels; alignment can give it nothing but "
+            f"the network takes {len(inputs.axes)} input(s) with {inputs.channels} channels; align needs a network that takes "
             "the coordinates x, y, z of one cloud"
         )
     return network
 
 
 def network_moments(network: RevisedModel, points: Tensor, weights: Tensor, at: str | None = None) -> Moments:
-    """Equivariant features of a centred cloud (N, 3), in which each point stands for a share (N,) of the surface.
+    """Equivariant features of a centred cloud (N, 3); each point has a share (N,) of the surface.
 
-    Features at points are raised to harmonics of several degrees and pooled. Features of the whole cloud are vectors, of
-    degree 1; how reliable each is, two halves of the cloud tell: every other point by its distance from the centre.
+    Per-point features are raised to harmonics of several degrees and pooled. Global features are vectors, of degree 1; their
+    variance is estimated from two halves of the cloud, every other point by its distance from the centre.
     """
     found = point_features(network, points, at)
     if found.shape[0] > 1:
@@ -63,7 +63,7 @@ def network_moments(network: RevisedModel, points: Tensor, weights: Tensor, at: 
 
 
 def point_features(network: RevisedModel, points: Tensor, at: str | None = None) -> Tensor:
-    """Quaternion features (N, 3) → (P, C, 3) float64 of P points, or of one, where they are pooled; for `at` see `features`."""
+    """Quaternion features (N, 3) → (P, C, 3) float64 of P points (1 if pooled); for `at` see `features`."""
     axis, rank = network.inputs.axes[0], network.inputs.ranks[0]
     assert axis is not None
     like = next((p for p in network.parameters() if p.is_floating_point()), points)

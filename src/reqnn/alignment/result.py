@@ -23,11 +23,11 @@ class Alignment:
 
     Attributes:
         rotation: a rotation matrix.
-        translation: what is added after the rotation; it brings the turned centre of the source onto that of the target.
-        confidence: between 0 and 1: how clearly this rotation fits better than any that is 20° or more from it. Near 0 where
-            the object looks the same after another rotation. For batches a tensor (B,).
+        translation: added after the rotation; brings the rotated centre of the source onto that of the target.
+        confidence: from 0 to 1, how clearly this rotation fits better than any at least 20° from it; near 0 for a symmetric
+            object. For batches a tensor (B,).
         ambiguous: whether the confidence is below 0.75; for batches a tensor (B,).
-        reason: why it is ambiguous, "" where it is not; for batches a list.
+        reason: why it is ambiguous, or ""; for batches a list.
         residual: root mean square distance to the nearest point of the other cloud after the motion; for batches (B,).
     """
 
@@ -73,7 +73,7 @@ class Alignment:
 
 
 def stacked(results: list[Alignment]) -> Alignment:
-    """Alignments of single pairs as one of a batch."""
+    """Alignments of single pairs as one batch."""
     return Alignment(
         torch.stack([one.rotation for one in results]),
         torch.stack([one.translation for one in results]),

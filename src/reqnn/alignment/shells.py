@@ -1,8 +1,8 @@
-"""What a cloud looks like from its centre: closed-form equivariant features that need no training.
+"""Closed-form equivariant features of a cloud about its centre; no training.
 
     F_lk = Σ_i w_i g_k(|p_i|) Y_l(p_i / |p_i|)
 
-g_k are bell-shaped functions of the distance (shells), w_i the share of the surface that point i stands for.
+g_k are bell-shaped functions of the distance (shells), w_i the share of the surface of point i.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ _NEIGHBOURS = 8
 
 
 def area_weights(points: Tensor) -> Tensor:
-    """Which share of the surface each point stands for, (N, 3) → (N,), summing to 1.
+    """The share of the surface of each point, (N, 3) → (N,), summing to 1.
 
-    The mean squared distance to the nearest few: where a random sampling has left a gap the points around it count for more,
-    which takes most of the sampling's randomness out of sums over the points.
+    Proportional to the mean squared distance to the nearest points: points around a gap count for more, which removes most of
+    the sampling noise from sums over the points.
     """
     count = len(points)
     if count <= _NEIGHBOURS:
@@ -32,7 +32,7 @@ def area_weights(points: Tensor) -> Tensor:
     cloud = points.numpy()
     distance = need("scipy.spatial").cKDTree(cloud).query(cloud, _NEIGHBOURS + 1)[0][:, 1:]
     area = torch.from_numpy(np.square(distance).mean(1))
-    area = area + 1e-3 * area.mean()  # copies of a point still count a little
+    area = area + 1e-3 * area.mean()  # coinciding points still count a little
     total = area.sum()
     return area / total if total > 0 else points.new_full((count,), 1 / count)
 
@@ -48,7 +48,7 @@ def root_mean_square(points: Tensor, weights: Tensor) -> Tensor:
 
 
 def shell_moments(points: Tensor, weights: Tensor, degrees: int = DEGREES, shells: int = SHELLS) -> Moments:
-    """The features of a centred cloud (N, 3), the same for every size of it."""
+    """The features of a centred cloud (N, 3), invariant to its scale."""
     radius = points.norm(dim=-1)
     directions = points / torch.where(radius > 0, radius, 1)[:, None]
     size = root_mean_square(points, weights)

@@ -1,28 +1,30 @@
-"""`align`: the rotation and translation between two clouds from features that turn with them."""
+"""`align`: the rotation and translation between two clouds from rotation-equivariant features."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import roma
 import torch
 from torch import Tensor, nn
 
-from reqnn.alignment.correlation import candidates
+from reqnn.alignment.correlation import candidates, reliability, rotation_between
 from reqnn.alignment.moments import Moments, to_vectors
 from reqnn.alignment.network import load_network, network_moments
-from reqnn.alignment.procrustes import reliability, rotation_between
-from reqnn.alignment.refinement import refine as refine_motion
 from reqnn.alignment.result import AMBIGUOUS_BELOW, Alignment, stacked
 from reqnn.alignment.shells import area_weights, centroid, root_mean_square, shell_moments
 from reqnn.alignment.verdict import Fit, thinned
 from reqnn.errors import InputError
+from reqnn.extras import need
 from reqnn.points._coordinates import check_cloud
 from reqnn.revision.module import RevisedModel
 
 _MOST_POINTS, _MOST_FOR_NETWORKS = 16384, 2048
 _FLAT = 1e-6  # extents below this share of the largest count as none
-_SIZES = 2.0  # by how much the sizes of the clouds may differ
+_SIZES = 2.0  # largest ratio of the sizes of the clouds
+_ICP_ITERATIONS = 50
 
 
 def align(
@@ -35,25 +37,25 @@ def align(
 ) -> Alignment:
     """The rotation and translation that bring a source cloud onto a target, without matching points.
 
-    Features that turn with the object say how it was turned: R minimises Σ_c w_c ‖f_c(target) − R f_c(source)‖² over the
-    channels c, with weights by their reliability under another choice of points. For vectors that is Horn's problem, solved in
-    closed form; features of higher degree, which see what vectors do not, may leave several rotations, between which the
-    clouds themselves decide. The clouds may have different numbers of points, in any order; both should show the whole object.
+    R minimises Σ_c w_c ‖f_c(target) − R f_c(source)‖² over the channels c of equivariant features f, weighted by their
+    reliability under resampling. For vectors this is Horn's problem, solved in closed form; features of higher degree may leave
+    several rotations, and the one that fits the clouds best is taken. The clouds may differ in the number and the order of
+    their points; both should show the whole object.
 
     Args:
-        model: where the features come from: a revised network, the folder of a training run, or None for closed-form ones
+        model: the source of the features: a revised network, the folder of a training run, or None for closed-form ones
             that need no training (`reqnn.alignment.shells`).
         source: (N, 3), or (B, N, 3).
         target: (M, 3), or (B, M, 3).
-        at: the submodule of the network whose quaternion features are taken; by default what Quaternion2Real is given. At
-            points they are used up to degree 6, pooled over the cloud they are vectors.
-        refine: go on with ICP (trimesh) from there.
+        at: the submodule of the network whose quaternion features are taken; default: the input of Quaternion2Real.
+            Per-point features are used up to degree 6, pooled ones as vectors.
+        refine: refine the result by ICP (trimesh).
 
     Returns:
         An `Alignment`: rotation, translation, matrix, confidence, whether symmetry makes it ambiguous, and why.
 
     Raises:
-        InputError: the clouds are no clouds of the same size, or the model has no features that turn.
+        InputError: the clouds are invalid or differ in size, or the model has no equivariant features.
     """
     if model is None and at is not None:
         raise InputError(f"at='{at}' names a submodule, but model is None: pass a revised network")
@@ -61,7 +63,7 @@ def align(
     source, target = _cloud(source, "source"), _cloud(target, "target")
     if source.dim() != target.dim() or source.shape[:-2] != target.shape[:-2]:
         shapes = f"source has shape {tuple(source.shape)}, target {tuple(target.shape)}"
-        raise InputError(f"{shapes}; give two clouds, (N, 3) and (M, 3), or two batches of as many")
+        raise InputError(f"{shapes}; give two clouds, (N, 3) and (M, 3), or two batches of the same size")
     if source.dim() == 3:
         return stacked([_align(network, one, other, at, refine) for one, other in zip(source, target, strict=True)])
     return _align(network, source, target, at, refine)
@@ -85,20 +87,20 @@ def _align(network: RevisedModel | None, source: Tensor, target: Tensor, at: str
     if open_axis:
         confidence, reason = (
             0.0,
-            "the network's features all lie on one line, and leave turns about it open: name another layer",
+            "the network's features all lie on one line, and leave the angle open: name another layer",
         )
     if min(x.dimensions, y.dimensions) == 1:
-        confidence, reason = 0.0, "the points of a cloud lie on one line: turns about it change nothing"
+        confidence, reason = 0.0, "the points of a cloud lie on one line: rotations about it change nothing"
     shift = torch.zeros(3, dtype=torch.float64)
     if refine:
-        rotation, shift = refine_motion(x.points, y.points, rotation, y.size)
+        rotation, shift = icp(x.points, y.points, rotation, y.size)
     translation = y.centre + shift - rotation @ x.centre
     residual = float(fit.squares(rotation, shift).mean().sqrt())
     return _result(rotation, translation, confidence, reason, residual, source)
 
 
 def _by_network(network: RevisedModel, x: _Centred, y: _Centred, at: str | None, fit: Fit) -> tuple[Tensor, bool]:
-    """The rotation (3, 3) that the features of a network tell, and whether they leave turns about an axis open."""
+    """The rotation (3, 3) from the features of a network, and whether they leave the angle about an axis open."""
     unit = max(float(cloud.points.norm(dim=-1).max()) for cloud in (x, y))  # networks are trained on the unit sphere
     found: list[Moments] = []
     for cloud in (x, y):
@@ -111,8 +113,22 @@ def _by_network(network: RevisedModel, x: _Centred, y: _Centred, at: str | None,
     return rotation, bool(stiffness[2] <= _FLAT * stiffness[0])
 
 
+def icp(source: Tensor, target: Tensor, rotation: Tensor, size: float) -> tuple[Tensor, Tensor]:
+    """Rotation (3, 3) and translation (3,) between centred clouds (N, 3), (M, 3) by trimesh's ICP, started at a rotation.
+
+    `size` is the unit of length. ICP finds the nearest optimum only, so the start decides.
+    """
+    start = np.eye(4)
+    start[:3, :3] = rotation.numpy()
+    clouds, options = ((source / size).numpy(), (target / size).numpy()), {"reflection": False, "scale": False}
+    registration = need("trimesh.registration")
+    motion, *_ = registration.icp(*clouds, initial=start, threshold=1e-8, max_iterations=_ICP_ITERATIONS, **options)
+    found = torch.from_numpy(np.ascontiguousarray(motion))
+    return roma.special_procrustes(found[:3, :3]), found[:3, 3] * size
+
+
 class _Centred:
-    """A cloud (N, 3) about its centre, thinned out where it is large, with the share of the surface of each point."""
+    """A cloud (N, 3) about its centre, thinned out if it is large, with the share of the surface of each point."""
 
     def __init__(self, points: Tensor) -> None:
         points = points.detach().cpu().double()
@@ -123,7 +139,7 @@ class _Centred:
         self.centre, self.points = middle + offset, points - offset
         self.size = float(root_mean_square(self.points, self.weights))
         extents = torch.linalg.svdvals(self.points)
-        rounding = 1e-12 * float(middle.norm())  # what is left of coinciding points far from the origin
+        rounding = 1e-12 * float(middle.norm())  # differences of coinciding points far from the origin
         self.dimensions = int((extents > max(_FLAT * float(extents[0]), rounding * len(points))).sum())
 
 

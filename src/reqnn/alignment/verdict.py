@@ -1,8 +1,7 @@
-"""Does another rotation fit as well? The clouds themselves decide between candidates, and say how clearly.
+"""Choose between candidate rotations by how well they fit the clouds, with a confidence.
 
-The features name the rotations that could be meant; for an object with symmetries there are several. Each is judged by how far
-every point then is from the other cloud. Between two candidates the differences, point by point, have a mean and a standard
-error; their ratio z says whether one of them really fits better or only this sampling makes it seem so.
+A symmetric object has several candidates. Each is judged by the distance of every point to the other cloud. The differences of
+two candidates, point by point, have a mean and a standard error; their ratio z says whether one of them really fits better.
 """
 
 from __future__ import annotations
@@ -17,8 +16,8 @@ from reqnn import quaternion
 from reqnn.alignment.result import AMBIGUOUS_BELOW
 from reqnn.extras import need
 
-_APART = 20.0  # degrees: what is nearer is the same answer, more or less exact
-_SCALE = 2.0  # confidence = 1 − exp(−z / 2), so chosen that it is the share of right answers (docs/align.md)
+_APART = 20.0  # degrees: closer rotations count as the same
+_SCALE = 2.0  # confidence = 1 − exp(−z / 2) matches the share of correct answers (docs/align.md)
 _MOST_QUERIES = 2048
 
 
@@ -29,7 +28,7 @@ class Fit:
         self.source, self.target = thinned(source, _MOST_QUERIES), thinned(target, _MOST_QUERIES)
         tree = need("scipy.spatial").cKDTree
         self._trees = tree(source.numpy()), tree(target.numpy())
-        self._known: dict[bytes, Tensor] = {}  # candidates are looked at twice: to choose one, and to doubt it
+        self._known: dict[bytes, Tensor] = {}  # candidates are evaluated twice: to choose one, and to judge it
 
     def squares(self, rotation: Tensor, shift: Tensor | float = 0.0) -> Tensor:
         """Squared distances to the nearest point, from each cloud to the other, (n + m,)."""
@@ -59,7 +58,7 @@ class Fit:
 
 
 def degrees_between(rotations: Tensor, rotation: Tensor) -> Tensor:
-    """The angle of Rᵢ R⁻¹ in degrees, (..., 3, 3), (..., 3, 3) → (...); exact for small angles, too."""
+    """The angle of Rᵢ R⁻¹ in degrees, (..., 3, 3), (..., 3, 3) → (...); accurate for small angles too."""
     return torch.rad2deg(roma.rotmat_geodesic_distance(rotations, rotation))
 
 
@@ -80,12 +79,12 @@ def _reason(symmetries: Tensor) -> str:
     about = torch.rad2deg(angles[shared[first]]).round().int().tolist()
     listed = ", ".join(f"{angle}°" for angle in sorted(set(about)))
     if len(about) > 3:
-        return f"turned by any angle about the axis {axis} the object fits about as well"
+        return f"rotated by any angle about the axis {axis} the object fits about as well"
     others = f", and in {len(axes) - len(about)} other orientations" if len(axes) > len(about) else ""
-    return f"turned by {listed} about the axis {axis}{others} the object fits about as well"
+    return f"rotated by {listed} about the axis {axis}{others} the object fits about as well"
 
 
 def thinned(points: Tensor, most: int) -> Tensor:
-    """At most so many points of a centred cloud: every k-th by distance from the centre, whatever their order."""
+    """At most `most` points of a centred cloud: every k-th by distance from the centre."""
     step = -(-len(points) // most)
     return points if step == 1 else points[points.norm(dim=-1).argsort()][::step]

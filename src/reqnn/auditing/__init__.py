@@ -1,4 +1,4 @@
-"""`audit`: measure, layer by layer, whether a network keeps what rotations and reorderings must not change.
+"""`audit`: measure rotation equivariance and permutation invariance of a network, layer by layer.
 
 report = audit(net, points)     # any nn.Module, revised or not
 report.ok, report.first_rotation_failure, print(report)

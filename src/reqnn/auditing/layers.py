@@ -1,4 +1,4 @@
-"""What is measured of one layer."""
+"""The measurements of one layer."""
 
 from __future__ import annotations
 
@@ -25,14 +25,12 @@ from reqnn.revision.watched import OUTPUT
 
 
 class Layer:
-    """One call of one layer in one mode: its output on the clouds as they are, and how others compare with it.
+    """One call of one layer in one mode: its output for the clouds as given, compared with its outputs for others.
 
     Args:
-        name: the submodule.
-        output: what it gave; held as a copy, for the network may write into it.
-        clouds: what the network was given.
-        tolerance: what errors may be.
-        free: whether real features may turn, too (networks that were not revised, and outputs).
+        output: its output; copied, since the network may write into it.
+        tolerance: the largest error allowed.
+        free: whether real features may rotate too (networks that were not revised, and outputs).
     """
 
     def __init__(self, name: str, output: Any, clouds: Clouds, tolerance: float, free: bool) -> None:
@@ -46,15 +44,15 @@ class Layer:
 
     @classmethod
     def broken(cls, name: str) -> Layer:
-        """A layer that gave nothing that could be compared."""
+        """A layer without an output to compare."""
         self = cls.__new__(cls)
         self.name, self.values, self.scales, self.rotation, self.order = name, [], [], [], []
         self.batch_error, self.spread, self.unmeasurable = math.nan, math.nan, True
         return self
 
-    def rotate(self, output: Any, turns: Tensor) -> None:
-        """Compare with the output for clouds turned by `turns`, (B, 3, 3)."""
-        self._compare(self.rotation, output, turns)
+    def rotate(self, output: Any, rotations: Tensor) -> None:
+        """Compare with the output for clouds rotated by `rotations`, (B, 3, 3)."""
+        self._compare(self.rotation, output, rotations)
 
     def reorder(self, output: Any, orders: Orders) -> None:
         """Compare with the output for points in new orders."""
@@ -74,7 +72,7 @@ class Layer:
             self.batch_error = error if math.isnan(self.batch_error) else max(self.batch_error, error)
 
     def row(self, mode: str) -> AuditRow:
-        """What was found."""
+        """The row of the report."""
         if self.unmeasurable:
             return AuditRow(self.name, "quaternion", math.inf, math.nan, math.nan, "unchanged", math.nan, mode)
         kind = "quaternion" if any(value.quaternion for value in self.values) else "real"
@@ -120,7 +118,7 @@ class Layer:
 
 
 def merged_rows(modes: dict[str, dict[str, Layer]]) -> list[AuditRow]:
-    """One row a layer, over all modes: the largest errors, the smallest spread; the output last."""
+    """One row per layer, over all modes: the largest errors, the smallest spread; the output last."""
     rows: dict[str, AuditRow] = {}
     for mode, layers in modes.items():
         for name, layer in layers.items():
@@ -130,7 +128,7 @@ def merged_rows(modes: dict[str, dict[str, Layer]]) -> list[AuditRow]:
         rows[OUTPUT] = rows.pop(OUTPUT)
     else:
         rows[OUTPUT] = AuditRow(OUTPUT, "real", math.inf, math.nan, math.nan, "unchanged", math.nan, next(iter(modes)))
-    # layers without floating output (index tensors, nothing) have nothing to measure
+    # layers without floating-point output have nothing to measure
     return [row for row in rows.values() if not math.isnan(row.rotation_error) or row.name == OUTPUT]
 
 
@@ -155,5 +153,5 @@ def _largest(errors: list[float]) -> float:
 
 
 def _over(numbers: list[float], choose: Callable[..., float]) -> float:
-    """The largest or smallest, leaving out what was not measured."""
+    """The largest or smallest, without NaNs (not measured)."""
     return choose((number for number in numbers if not math.isnan(number)), default=math.nan)

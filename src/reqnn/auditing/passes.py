@@ -1,4 +1,4 @@
-"""The passes of an audit: a reference, then the same clouds turned, reordered, alone, exchanged."""
+"""The passes of an audit: a reference, then the same clouds rotated, reordered, alone, exchanged."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from reqnn import quaternion
 from reqnn.auditing.layers import Layer, merged_rows
 from reqnn.auditing.report import AuditReport
 from reqnn.errors import InputError, NoRuleError
-from reqnn.revision.clouds import Clouds, cube_rotations, dealt_out, random_turns, read_clouds
+from reqnn.revision.clouds import Clouds, cube_rotations, dealt_out, per_cloud, read_clouds
 from reqnn.revision.watched import WatchedCopy
 from reqnn.version import __version__
 
@@ -36,38 +36,38 @@ def audit(
     tolerance: float | None = None,
     modes: Sequence[str] = ("eval", "train"),
 ) -> AuditReport:
-    """Measure for each layer whether it turns with the cloud, or stays, and follows or ignores the order of the points.
+    """Measure for each layer whether it is rotation-equivariant or -invariant, and permutation-equivariant or -invariant.
 
         max |f(T x) − T f(x)| / rms f(x),    T: rotations (uniform on SO(3) and the 24 of the cube, one per cloud),
                                                 orders of the points, a cloud alone instead of in its batch
 
-    The network itself is left untouched: a copy runs in `dtype` without gradients or dropout. Where normalisation
-    statistics were never updated, the copy gets those of the audited clouds. Batches of fewer than four clouds are
-    filled up with stretched and noisy copies. Every layer's output is held in memory once: keep the batch small.
+    A copy of the network runs in `dtype` without gradients or dropout. If normalisation statistics were never updated, the
+    copy gets those of the audited clouds. Batches of fewer than four clouds are filled up with stretched and noisy copies.
+    Every layer's output is held in memory once: keep the batch small.
 
     Args:
-        net: any `nn.Module`. Quaternion features must turn, real ones of a revised network must not change; in other
-            networks real features may do either (turn on an axis of size 3).
-        points: the inputs as the network takes them, a tuple where it takes several; (B, N, 3), (B, 3, N) or (N, 3).
-        rotations: how many random rotations; in training mode at most 8 of these, of the cube's and of the orders.
-        seed: of rotations and orders, and of whatever the network itself draws.
-        dtype: in which the copy runs.
-        vector_axis: which axis holds the vectors; a revised network knows its own.
-        scalars: how many trailing channels are rotation-invariant numbers; a revised network knows its own.
-        permutations: how many random orders, each cloud its own.
-        tolerance: what errors may be; 1e-9 in float64, 1e-4 in float32.
+        net: any `nn.Module`. Quaternion features must rotate, real ones of a revised network must not change; in other
+            networks real features may do either (rotate on an axis of size 3).
+        points: the inputs of the network, a tuple if there are several; (B, N, 3), (B, 3, N) or (N, 3).
+        rotations: number of random rotations; in training mode at most 8 of these, of the cube's and of the orders.
+        seed: for rotations, orders, and random numbers of the network.
+        dtype: of the copy.
+        vector_axis: the axis that holds the vectors; known for a revised network.
+        scalars: number of trailing rotation-invariant channels; known for a revised network.
+        permutations: number of random orders, drawn per cloud.
+        tolerance: the largest error allowed; default: 1e-9 in float64, 1e-4 in float32.
         modes: "eval", "train" or both.
 
     Returns:
         An `AuditReport`: rows, errors, `ok`, the first layer that breaks each property.
 
     Raises:
-        InputError: an argument does not fit, or the network itself fails on the points.
+        InputError: an argument is invalid, or the network itself fails on the points.
     """
     tolerance = _check(net, rotations, permutations, dtype, tolerance, modes)
     generator = torch.Generator().manual_seed(seed)
     clouds = read_clouds(net, points, vector_axis, scalars, dtype, generator)
-    turns = random_turns(quaternion.random_matrix(rotations, generator, torch.float64), clouds.count)
+    drawn = per_cloud(quaternion.random_matrix(rotations, generator, torch.float64), clouds.count)
     cube = dealt_out(cube_rotations(), clouds.count)
     orders = [clouds.random_orders(generator) for _ in range(permutations)]
 
@@ -78,8 +78,8 @@ def audit(
         few = slice(None) if mode == "eval" else slice(_IN_TRAINING)
         measured = _Mode(mode, audited, clouds, tolerance)
         if measured.reference(notes):
-            for turn in turns[few] + cube[few]:
-                measured.rotate(turn)
+            for rotation in drawn[few] + cube[few]:
+                measured.rotate(rotation)
             for order in orders[few]:
                 measured.reorder(order)
             measured.exchange()
@@ -87,7 +87,7 @@ def audit(
                 measured.separate(notes)
             finished.append(measured)
     if not finished:
-        raise InputError(f"no mode could be run. {notes[-1]}")
+        raise InputError(f"the network runs in no mode. {notes[-1]}")
     settings = {
         "rotations": rotations,
         "permutations": permutations,
@@ -112,7 +112,7 @@ class _Mode:
         self.stopped: NoRuleError | None = None
 
     def reference(self, notes: list[str]) -> bool:
-        """The clouds as they are; False where this mode cannot be run."""
+        """The clouds as given; False if this mode cannot be run."""
         self.audited.net.train(self.mode == "train")
 
         def store(name: str, output: Any) -> None:
@@ -133,16 +133,16 @@ class _Mode:
             self.layers[name] = Layer.broken(name)
         return True
 
-    def rotate(self, turns: torch.Tensor) -> None:
-        """Every cloud turned by its own rotation."""
-        self._compare(self.clouds.rotated(turns), lambda layer, output: layer.rotate(output, turns))
+    def rotate(self, rotations: torch.Tensor) -> None:
+        """Every cloud rotated by its own rotation."""
+        self._compare(self.clouds.rotated(rotations), lambda layer, output: layer.rotate(output, rotations))
 
     def reorder(self, orders: dict[int, torch.Tensor]) -> None:
-        """The points of every cloud in an order of its own."""
+        """The points of every cloud in its own new order."""
         self._compare(self.clouds.reordered(orders), lambda layer, output: layer.reorder(output, orders))
 
     def exchange(self) -> None:
-        """Another cloud in the place of each: how much do outputs differ?"""
+        """Another cloud in place of each, for the spread of the outputs."""
         self._compare(self.clouds.other, lambda layer, output: layer.exchange(output))
 
     def separate(self, notes: list[str]) -> None:
@@ -188,7 +188,7 @@ def _check(
     tolerance: float | None,
     modes: Sequence[str],
 ) -> float:
-    """Raise `InputError` for arguments that do not fit; the tolerance."""
+    """Raise `InputError` for invalid arguments; return the tolerance."""
     if not isinstance(net, nn.Module):
         raise InputError(f"net is a {type(net).__name__}; audit takes an nn.Module")
     for name, count in (("rotations", rotations), ("permutations", permutations)):

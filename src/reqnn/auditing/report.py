@@ -1,4 +1,4 @@
-"""What an audit found: a row for each layer, and a plain statement."""
+"""The report of an audit: a row per layer, and a conclusion."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from typing import Any
 
 @dataclass
 class AuditRow:
-    """One layer; errors are relative, NaN where they were not measured.
+    """One layer; errors are relative, NaN if not measured.
 
     Attributes:
         name: the submodule; "name#2" for its second call; "(output)" for the network's output.
-        kind: "quaternion": it must turn with its cloud; "real": no rotation may change it.
+        kind: "quaternion" (must rotate with its cloud) or "real" (must not change).
         rotation_error: the largest over all rotations and modes.
         permutation_error: the largest over all orders of the points and modes.
         batch_error: a cloud alone against the same cloud in its batch, in eval mode.
-        order: "permuted" where the layer follows the order of the points, "unchanged" where it does not know it.
-        spread: how far outputs of different clouds lie apart, the smallest over the modes.
-        mode: "eval" or "train", where the larger of the two first errors was met.
+        order: "permuted" if the layer follows the order of the points, else "unchanged".
+        spread: how much the outputs of different clouds differ, the smallest over the modes.
+        mode: "eval" or "train", whichever has the larger of the first two errors.
     """
 
     name: str
@@ -35,15 +35,15 @@ class AuditRow:
 
 @dataclass
 class AuditReport:
-    """The outcome of `audit`; `str()` is a table that ends with a statement.
+    """The outcome of `audit`; `str()` is a table followed by the conclusion.
 
     Attributes:
         rows: the layers in the order of execution, the output last.
-        tolerance: what errors may be.
+        tolerance: the largest error allowed.
         least_spread: below this spread of the output between clouds, errors mean nothing.
-        settings: how the audit was made.
+        settings: of the audit.
         notes: what else a user should know.
-        stopped: why the network could not be run to its end; "" where it could.
+        stopped: why the network could not be run to its end, or "".
     """
 
     rows: list[AuditRow]
@@ -60,32 +60,32 @@ class AuditReport:
 
     @property
     def permutation_error(self) -> float:
-        """The largest of all rows; NaN where the output could not be measured."""
+        """The largest of all rows; NaN if the output could not be measured."""
         return self._worst("permutation_error")
 
     @property
     def batch_error(self) -> float:
-        """The largest of all rows; NaN where there is no batch axis."""
+        """The largest of all rows; NaN without a batch axis."""
         return self._worst("batch_error")
 
     @property
     def spread(self) -> float:
-        """How far the outputs of different clouds lie apart, relative to their size."""
+        """How much the outputs of different clouds differ, relative to their size."""
         return self.rows[-1].spread
 
     @property
     def first_rotation_failure(self) -> str | None:
-        """The first layer, in the order of execution, that does not do what it should under a rotation."""
+        """The first layer, in the order of execution, that is not equivariant (quaternion) or invariant (real)."""
         return self._first("rotation_error")
 
     @property
     def first_permutation_failure(self) -> str | None:
-        """The first layer that does more than follow, or ignore, a new order of the points."""
+        """The first layer that neither follows nor ignores a new order of the points."""
         return self._first("permutation_error")
 
     @property
     def first_batch_failure(self) -> str | None:
-        """The first layer that sees other clouds of the batch in eval mode."""
+        """The first layer that depends on other clouds of the batch in eval mode."""
         return self._first("batch_error")
 
     @property
@@ -95,29 +95,28 @@ class AuditReport:
 
     @property
     def problems(self) -> list[str]:
-        """What is wrong, one sentence each; empty where all is well."""
+        """What is wrong, one sentence each; empty if nothing is."""
         found = [f"the network could not be run: {self.stopped}"] if self.stopped else []
         found += [
             self._describe(error, words)
             for error, words in (
-                ("rotation_error", "does not turn (quaternion) or stay (real) as it should under a rotation"),
+                ("rotation_error", "is not rotation-equivariant (quaternion) or rotation-invariant (real)"),
                 ("permutation_error", "depends on the order of the points"),
                 ("batch_error", "depends on the other clouds of the batch in eval mode"),
             )
             if self._first(error) is not None
         ]
         if found and not self.stopped and self.settings.get("dtype") not in (None, "float64"):
-            found[-1] += ". Rounding may do that to a network that keeps the property: audit in float64 to tell"
+            found[-1] += ". This may be rounding: audit in float64 to find out"
         if not self.stopped and not self.spread >= self.least_spread:
             found.append(
-                f"outputs of different clouds differ by only {self.spread:.1e} of their size (at least "
-                f"{self.least_spread:.0e} is asked for): errors mean nothing beside outputs that never change. Train "
-                "the network, or give clouds that differ"
+                f"outputs of different clouds differ by only {self.spread:.1e} of their size (at least {self.least_spread:.0e} "
+                "is needed): errors of a constant output mean nothing. Train the network, or give clouds that differ"
             )
         return found
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain data; numbers that were not measured are None, infinite ones the text "inf"."""
+        """Plain data; None for what was not measured, "inf" for infinity."""
         summary = ("ok", "rotation_error", "permutation_error", "batch_error", "spread")
         firsts = ("first_rotation_failure", "first_permutation_failure", "first_batch_failure", "problems")
         fields = asdict(self)
@@ -146,16 +145,16 @@ class AuditReport:
         lines.insert(1, "  ".join("─" * width for width in widths))
         lines += [f"note: {note}" for note in self.notes]
         if self.ok:
-            return "\n".join([*lines, self._all_well()])
+            return "\n".join([*lines, self._conclusion()])
         return "\n".join([*lines, *(f"NOT ok: {problem}" for problem in self.problems)])
 
     def _cell(self, error: float) -> str:
         return "-" if math.isnan(error) else f"{error:.1e}{'' if error <= self.tolerance else ' ✗'}"
 
-    def _all_well(self) -> str:
+    def _conclusion(self) -> str:
         s = self.settings
         return (
-            f"ok: every layer keeps to {self.tolerance:.0e} under {s.get('rotations')} random and 24 cube rotations "
+            f"ok: every layer holds to {self.tolerance:.0e} under {s.get('rotations')} random and 24 cube rotations "
             f"(largest error {self.rotation_error:.1e}) and {s.get('permutations')} orders of the points "
             f"({self.permutation_error:.1e}); outputs of different clouds differ by {self.spread:.1e} of their size"
         )
@@ -167,7 +166,7 @@ class AuditReport:
         text += f"'{names[index - 1]}' before it still holds" if index else "no layer comes before it"
         output = getattr(self.rows[-1], error)
         if index < len(names) - 1 and output <= self.tolerance:
-            text += f"; the output holds all the same ({output:.1e})"
+            text += f"; the output still holds ({output:.1e})"
         return text
 
     def _worst(self, error: str) -> float:

@@ -1,7 +1,7 @@
-"""The subcommands of `reqnn`, one file each; a new one is a file here and a line in `COMMANDS`.
+"""The subcommands of `reqnn`, one file each; to add one, add a file here and a line in `COMMANDS`.
 
-A command is a dataclass whose fields are its options, whose docstring is its help, and whose `run` returns the exit code.
-Heavy imports (torch, scikit-learn, matplotlib) stand inside functions, so that ``reqnn --help`` is instant.
+A command is a dataclass: its fields are its options, its docstring is its help, its `run` returns the exit code.
+Heavy imports (torch, scikit-learn, matplotlib) go inside functions, so that ``reqnn --help`` is instant.
 """
 
 from __future__ import annotations

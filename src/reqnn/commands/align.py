@@ -21,10 +21,10 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class Align(Command):
-    """Find the rotation and translation that bring one object onto another, whatever their orientations; no points are matched.
+    """Find the rotation and translation that bring one object onto another, from any orientation and without matching points.
 
-    Both files are meshes or clouds of the whole object in the same units, with any number of points in any order. A confidence
-    says whether symmetry of the object leaves other orientations open.
+    Both files are meshes or clouds of the whole object in the same units, with any number of points in any order. The
+    confidence says whether the object's symmetry leaves other orientations open.
 
     Examples:
         reqnn align a.ply b.ply --out aligned
@@ -33,31 +33,31 @@ class Align(Command):
     """
 
     source: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="SOURCE")]
-    """The object that is moved: OFF, OBJ, PLY, STL, GLB, XYZ, TXT, PTS, CSV, NPY or NPZ."""
+    """The object to move: OFF, OBJ, PLY, STL, GLB, XYZ, TXT, PTS, CSV, NPY or NPZ."""
 
     target: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TARGET")]
-    """The object that it is brought onto."""
+    """The object to align with."""
 
     model: Annotated[str | None, optional("RUN")] = None
-    """Take the features of this equivariant run, a folder or a weights file. Default: closed-form features, no training."""
+    """An equivariant run (folder or weights file) whose features to use. Default: closed-form features, no training."""
 
     at: Annotated[str | None, optional("LAYER")] = None
     """The layer of that network. Default: the last quaternion features."""
 
     refine: bool = False
-    """Go on with ICP from the alignment found."""
+    """Refine the alignment by ICP."""
 
     points: int = 4096
-    """Points that are drawn on the surface of a mesh; clouds are taken as they are."""
+    """Points to sample on the surface of a mesh; clouds are used as they are."""
 
     seed: int = 0
-    """Of these points."""
+    """Seed of the sampling."""
 
     out: str = "aligned"
-    """The folder for aligned.ply (the source, moved), matrix.txt (4 × 4) and alignment.json."""
+    """Folder for aligned.ply (the moved source), matrix.txt (4 × 4) and alignment.json."""
 
     json: Annotated[str | None, optional("FILE")] = None
-    """Write alignment.json there, too; "-" for stdout, instead of the text."""
+    """Also write alignment.json here; "-" for stdout, instead of the text."""
 
     def run(self) -> int:
         """Read, align, write, print."""
@@ -76,7 +76,7 @@ class Align(Command):
         return OK
 
     def _read(self, path: str) -> tuple[Shape, Tensor]:
-        """The shape in a file, and points of it in the units of the file, (N, 3) float64."""
+        """The shape in a file, and points (N, 3) float64 on it, in the units of the file."""
         import torch
 
         from reqnn.data.cloud_file import shape_cloud
@@ -95,7 +95,7 @@ class Align(Command):
         return {**found.to_dict(), "points": [source, target], "settings": settings, **provenance()}
 
     def _write(self, shape: Shape, found: Alignment, record: dict[str, Any]) -> list[Path]:
-        """The moved source as a PLY, with its faces where it has some, the matrix as text, everything as JSON."""
+        """The moved source as a PLY, with its faces if any, the matrix as text, everything as JSON."""
         import numpy as np
 
         trimesh = need("trimesh")
@@ -108,7 +108,7 @@ class Align(Command):
             geometry.export(paths[0])
             np.savetxt(paths[1], found.matrix.numpy(), fmt="%.17g")
         except OSError as error:
-            raise InputError(f"--out {folder}: it cannot be written ({error.strerror})") from error
+            raise InputError(f"--out {folder}: cannot be written ({error.strerror})") from error
         write_json(record, str(paths[2]))
         return paths
 

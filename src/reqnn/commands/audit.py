@@ -11,10 +11,10 @@ from reqnn.errors import InputError
 
 @dataclass(kw_only=True)
 class Audit(NetworkCommand):
-    """Measure, layer by layer, what rotations and reorderings of the points change in a network.
+    """Measure rotation equivariance and permutation invariance of a network, layer by layer.
 
     Any network can be audited as it is; with --equivariant it is revised first.
-    The exit code is 0 where it passes, 1 where it does not, 2 for bad input.
+    The exit code is 0 if it passes, 1 if it does not, 2 for bad input.
 
     Examples:
         reqnn audit my_models:PointNet --points 2,3,128
@@ -26,7 +26,7 @@ class Audit(NetworkCommand):
     """Revise the network first."""
 
     def run(self) -> int:
-        """Build, revise where asked, audit, print."""
+        """Build, revise if asked, audit, print."""
         if not self.equivariant and (self.to_real or self.coordinates or self.remove or self.rules != "paper"):
             raise InputError("--to-real, --coordinates, --remove and --rules say how to revise: add --equivariant")
         model, points = self.original(self.equivariant)

@@ -1,4 +1,4 @@
-"""What all subcommands share."""
+"""Shared by all subcommands."""
 
 from __future__ import annotations
 
@@ -28,16 +28,16 @@ class Command:
 
     @classmethod
     def defaults(cls, arguments: Sequence[str]) -> Command | None:
-        """The options that hold where the arguments do not say otherwise, where these depend on the arguments."""
+        """Defaults that depend on other arguments."""
         return None
 
     def run(self) -> int:
-        """Do the work; the exit code."""
+        """Do the work; return the exit code."""
         raise NotImplementedError
 
 
 def console() -> Console:
-    """Where results go: colours only on a terminal, none where NO_COLOR is set; wide where it is no terminal."""
+    """The console for results: colours only on a terminal without NO_COLOR; wide if it is no terminal."""
     from rich.console import Console
 
     return Console() if sys.stdout.isatty() else Console(width=200)
@@ -45,7 +45,7 @@ def console() -> Console:
 
 @contextmanager
 def busy(message: str) -> Iterator[None]:
-    """Show that something is under way, on a terminal's stderr only."""
+    """Show a spinner with a message on stderr, if that is a terminal."""
     from rich.console import Console
 
     stderr = Console(stderr=True)
@@ -57,29 +57,29 @@ def busy(message: str) -> Iterator[None]:
 
 
 def optional(metavar: str, **more: Any) -> Any:
-    """For `Annotated`: an option whose help says itself what happens without it."""
+    """For `Annotated`: an option whose help text names its default."""
     import tyro
 
     return tyro.conf.arg(metavar=metavar, help_behavior_hint="", **more)
 
 
 def make_folder(path: str | Path) -> Path:
-    """The folder of an option --out."""
+    """Create the folder of an option --out."""
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise InputError(f"--out {path}: the folder cannot be made ({error.strerror})") from error
+        raise InputError(f"--out {path}: the folder cannot be created ({error.strerror})") from error
     return Path(path)
 
 
 def show_written(paths: Iterable[Path]) -> None:
-    """Say which files there are now."""
+    """Print the paths of written files."""
     for path in paths:
         console().print(f"wrote {path}", highlight=False, soft_wrap=True)
 
 
 def write_json(data: dict[str, Any], path: str) -> None:
-    """Write JSON to a file, or to stdout where the path is "-"."""
+    """Write JSON to a file, or to stdout if the path is "-"."""
     text = json.dumps(data, indent=2, ensure_ascii=False, default=str) + "\n"
     if path == "-":
         sys.stdout.write(text)

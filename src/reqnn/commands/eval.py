@@ -1,4 +1,4 @@
-"""`reqnn eval`: how trained networks hold up when the objects are turned."""
+"""`reqnn eval`: test trained networks on rotated objects."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 @dataclass(kw_only=True)
 class Eval(Command):
-    """Test trained networks on turned objects: accuracy, confusion, and whether an object keeps its answer when it turns.
+    """Test trained networks on rotated objects: accuracy, confusion, and whether the answer stays the same.
 
-    Each test shape is turned ten times, by rotations that the seed decides: NR not at all, y or z about that axis, vertical
-    about the data set's own, AR arbitrarily. Several runs, an original and its REQNN say, come into one table and one picture.
-    Of runs that reconstruct clouds: Chamfer distance, exact EMD where asked for, and whether the result turns with the object.
+    Each test shape is rotated ten times, by seeded rotations: NR none, y or z about that axis, vertical about the data set's
+    vertical axis, AR arbitrary. Several runs, such as an original and its REQNN, share one table and one picture.
+    For reconstruction: Chamfer distance, exact EMD (--emd), and whether the result rotates with the object.
 
     Examples:
         reqnn eval runs/modelnet40-dgcnn-reqnn-0 --protocol NR AR
@@ -41,51 +41,49 @@ class Eval(Command):
     """Rotations to test under."""
 
     copies: int = 10
-    """How often each shape is turned."""
+    """Rotations per shape."""
 
     seed: int = 0
-    """Of the rotations."""
+    """Seed of the rotations."""
 
     weights: Literal["best", "last"] = "best"
     """Which weights of a run's folder."""
 
     options: JsonObject = field(default_factory=dict)
-    """Arguments that the networks are built with, where other than in training: '{"votes": 5}'."""
+    """Arguments of the networks that differ from training: '{"votes": 5}'."""
 
     data: Annotated[str | None, optional("NAME")] = None
-    """Another data set with the same classes. Default: the one that the run was trained on."""
+    """Another data set with the same classes. Default: the one of the training."""
 
     root: Annotated[str | None, optional("FOLDER")] = None
     """The folder with the data sets. Default: $REQNN_DATA."""
 
     limit: Annotated[int | None, optional("INT")] = None
-    """Test on so many shapes only, drawn by the seed."""
+    """Test on this many shapes only, drawn by the seed."""
 
     angles: int = 7
-    """Angles between 0° and 180° in the picture of accuracy against rotation angle; 0 for no such picture."""
+    """Angles from 0° to 180° in the plot of accuracy against rotation angle; 0 for no plot."""
 
     angle_limit: int = 400
-    """Shapes behind that picture, at most."""
+    """Shapes of that plot, at most."""
 
     emd: int = 0
-    """Of reconstruction: shapes that get the exact earth mover's distance, too; a tenth of a second each at 1024 points."""
+    """Reconstruction: shapes to compute the exact earth mover's distance for; 0.1 s each at 1024 points."""
 
     batch: int = 32
-    """Clouds at a time."""
+    """Batch size."""
 
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
-    """Where to run."""
+    """Device."""
 
     json: Annotated[str | None, optional("FILE")] = None
-    """Write all figures as JSON there, too; "-" for stdout, instead of the tables."""
+    """Also write all figures as JSON; "-" for stdout, instead of the tables."""
 
     out: Annotated[str | None, optional("FOLDER")] = None
-    """The folder for evaluation.json and the pictures. Default: `evaluation` in the (first) run's folder."""
+    """Folder for evaluation.json and the pictures. Default: `evaluation` in the (first) run's folder."""
 
     def run(self) -> int:
         """Test each run under each protocol; print and draw."""
-        from reqnn.provenance import provenance
-
         if not self.runs:
             raise InputError("name at least one run: a folder that `reqnn train` wrote, or a weights file")
         loaded = self._load_all()
@@ -98,7 +96,6 @@ class Eval(Command):
             found[name] = run, [self._evaluate(run, clouds, protocol, name) for protocol in self.protocol]
             if sweep:
                 curves[name] = self._sweep(run, clouds, sweep, name)
-        folder = self._folder(loaded)
         records = [
             {
                 "run": name,
@@ -108,48 +105,41 @@ class Eval(Command):
             }
             for name, (run, results) in found.items()
         ]
-        report: dict[str, Any] = {"runs": records, "angles": sweep, "accuracy_by_angle": curves, "provenance": provenance()}
-        write_json(report, str(folder / "evaluation.json"))
-        if self.json is not None:
-            write_json(report, self.json)
-        paths = [folder / "evaluation.json", *self._draw(found, sweep, curves, folder)]
+        written = self._write(loaded, {"runs": records, "angles": sweep, "accuracy_by_angle": curves})
+        paths = [written, *self._draw(found, sweep, curves, written.parent)]
         if self.json != "-":
             self._print(found, paths)
         return OK
 
     def _reconstruction(self, loaded: dict[str, tuple[Run, PointClouds]]) -> int:
-        """The same for runs that give clouds back."""
-        from reqnn.provenance import provenance
+        """The same for runs of reconstruction."""
         from reqnn.train.comparison import compare, draw_comparison
         from reqnn.train.tables import reconstruction
 
         with busy(f"{', '.join(loaded)} under {', '.join(self.protocol)}"):
             found = compare(loaded, self.protocol, self.copies, self.seed, self.batch, self.emd)
-        folder = self._folder(loaded)
-        report = {"runs": [comparison.to_dict() for comparison in found], "provenance": provenance()}
-        write_json(report, str(folder / "evaluation.json"))
-        if self.json is not None:
-            write_json(report, self.json)
-        picture = draw_comparison(loaded, folder / "reconstructions.png", self.seed)
+        written = self._write(loaded, {"runs": [comparison.to_dict() for comparison in found]})
+        picture = draw_comparison(loaded, written.with_name("reconstructions.png"), self.seed)
         if self.json != "-":
-            screen = console()
-            screen.print(reconstruction(found))
-            show_written((folder / "evaluation.json", picture))
+            console().print(reconstruction(found))
+            show_written((written, picture))
         return OK
 
     def _load_all(self) -> dict[str, tuple[Run, PointClouds]]:
-        """The runs by the names that tables give them; all were trained for one task."""
+        """The runs by their names in tables; all must have the same task."""
         loaded: dict[str, tuple[Run, PointClouds]] = {}
         for path in self.runs:
             run, clouds = self._load(path)
             task = next(iter(loaded.values()))[0].config.task if loaded else run.config.task
             if run.config.task != task:
-                raise InputError(f"{path} was trained for {run.config.task}, the runs before it for {task}; test them apart")
+                raise InputError(
+                    f"{path} was trained for {run.config.task}, the runs before it for {task}; test them separately"
+                )
             loaded[run_title(run) if run_title(run) not in loaded else f"{run_title(run)} ({path})"] = run, clouds
         return loaded
 
     def _load(self, path: str) -> tuple[Run, PointClouds]:
-        """A run on its device, and the test clouds that belong to it."""
+        """A run on its device, and its test clouds."""
         import torch
 
         from reqnn import data
@@ -158,9 +148,7 @@ class Eval(Command):
         run = load_run(path, self.weights, options=self.options)
         clouds = data.load(self.data or run.config.data, "test", points=run.config.points, root=self.root or run.config.root)
         if run.config.task == "classification" and clouds.classes != run.classes:
-            raise InputError(
-                f"{path} was trained on other classes than those of {clouds.name}: {', '.join(run.classes[:5])}, …"
-            )
+            raise InputError(f"{path} was trained on classes that {clouds.name} does not have: {', '.join(run.classes[:5])}, …")
         device = self.device
         if device == "auto":
             device = "cuda" if torch.cuda.is_available() else "cpu"
@@ -180,9 +168,16 @@ class Eval(Command):
         with busy(f"{name}: {len(some)} shapes at {len(sweep)} angles"):
             return accuracy_by_angle(run.model, some, sweep, self.seed, self.batch)
 
-    def _folder(self, loaded: dict[str, tuple[Run, PointClouds]]) -> Path:
+    def _write(self, loaded: dict[str, tuple[Run, PointClouds]], report: dict[str, Any]) -> Path:
+        """Write evaluation.json, and to --json."""
+        from reqnn.provenance import provenance
+
         first = next(iter(loaded.values()))[0].folder
-        return make_folder(self.out or (first or Path()) / "evaluation")
+        path = make_folder(self.out or (first or Path()) / "evaluation") / "evaluation.json"
+        for target in (str(path), self.json):
+            if target is not None:
+                write_json({**report, "provenance": provenance()}, target)
+        return path
 
     def _draw(
         self, found: dict[str, tuple[Run, list[Evaluation]]], sweep: list[float], curves: dict[str, list[float]], folder: Path
@@ -203,22 +198,20 @@ class Eval(Command):
     def _print(self, found: dict[str, tuple[Run, list[Evaluation]]], paths: list[Path]) -> None:
         from reqnn.train.tables import by_class, overall
 
-        screen = console()
         results = {name: results for name, (_, results) in found.items()}
-        screen.print(overall(results))
-        screen.print(by_class(results))
+        console().print(overall(results), by_class(results), sep="\n")
         show_written(paths)
 
 
 def run_title(run: Run) -> str:
-    """What a run is called in tables: "DGCNN", "REQNN of dgcnn", "dgcnn trained with AR"."""
+    """The name of a run in tables: "dgcnn", "REQNN of dgcnn", "dgcnn trained with AR"."""
     config = run.config
     kind = f"REQNN of {config.model}" if config.equivariant else config.model
     return kind if config.protocol == "NR" else f"{kind} trained with {config.protocol}"
 
 
 def subset(clouds: PointClouds, limit: int | None, seed: int) -> PointClouds:
-    """At most so many clouds, drawn by the seed, in their order."""
+    """At most `limit` clouds, drawn by the seed, in their order."""
     import torch
 
     if limit is None or limit >= len(clouds):

@@ -1,4 +1,4 @@
-"""`reqnn paper`, `compare`, `bench` …: handed over to the folder `experiments` of a clone; the package does not contain it."""
+"""`reqnn paper`, `compare`, `bench` …: run by the folder `experiments` of a clone, which is not part of the package."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ ROOT = Path(__file__).resolve().parents[3]
 
 
 def hand_over(arguments: Sequence[str]) -> int:
-    """Run an experiment, if this package is that of a clone; the exit code."""
+    """Run an experiment if this is a clone; return the exit code."""
     name = arguments[0]
     if not (ROOT / "experiments" / "__main__.py").is_file():
         where = f"run it from a clone of its repository: python -m experiments {name}"

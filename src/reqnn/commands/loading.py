@@ -1,4 +1,4 @@
-"""A user's own network from the command line: found, built, and given clouds to look at."""
+"""Build a user's network from the command line, with example inputs."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ def parse_options(text: str, option: str) -> dict[str, Any]:
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:
-        raise InputError(f"{option} {text!r} is no JSON ({error}); write for example {option} '{{\"k\": 10}}'") from error
+        raise InputError(f"{option} {text!r} is not JSON ({error}); write for example {option} '{{\"k\": 10}}'") from error
     if not isinstance(value, dict):
-        raise InputError(f"{option} {text!r} is no JSON object; write for example {option} '{{\"k\": 10}}'")
+        raise InputError(f"{option} {text!r} is not a JSON object; write for example {option} '{{\"k\": 10}}'")
     return {key: tuple(item) if isinstance(item, list) else item for key, item in value.items()}
 
 
@@ -54,7 +54,7 @@ def build(target: str, kwargs: dict[str, Any]) -> nn.Module:
             f"{target} cannot be built{given} ({type(error).__name__}: {error}); give its arguments with --kwargs"
         ) from error
     if not isinstance(model, nn.Module):
-        raise InputError(f"{target} gives a {type(model).__name__}; a class or function that gives an nn.Module is needed")
+        raise InputError(f"{target} returns a {type(model).__name__}; a class or function that returns an nn.Module is needed")
     return model
 
 
@@ -69,7 +69,7 @@ def find(target: str) -> Callable[..., Any]:
             raise InputError(f"{place} has no '{name}'{_instead(found, part)}")
         found = getattr(found, part)
     if not callable(found):
-        raise InputError(f"{target} is a {type(found).__name__}; a class or function that gives an nn.Module is needed")
+        raise InputError(f"{target} is a {type(found).__name__}; a class or function that returns an nn.Module is needed")
     return found
 
 
@@ -103,7 +103,7 @@ def _module_of_file(path: Path) -> ModuleType:
 
 
 def _instead(found: Any, wanted: str) -> str:
-    """What else there is: names like the wanted one, or the networks of the module."""
+    """A hint: similar names, or the networks of the module."""
     from torch import nn
 
     networks = [name for name, value in vars(found).items() if isinstance(value, type) and issubclass(value, nn.Module)]
@@ -115,7 +115,7 @@ def example_inputs(
 ) -> Tensor | tuple[Tensor, ...]:
     """Clouds on surfaces in the given shapes: xyz, then normals, then random vectors, then scalars between 0 and 1.
 
-    An input that has no axis of vectors gets random numbers. The same each time.
+    An input without a vector axis gets random numbers.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""`reqnn models`: the networks that can be built by name."""
+"""`reqnn models`: list the networks that can be built by name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The options that name a network, for the commands that take one."""
+"""The options of commands on one network."""
 
 from __future__ import annotations
 
@@ -23,19 +23,19 @@ class NetworkCommand(Command):
     """A command on one network: a user's own class, or one of `reqnn models`."""
 
     target: Annotated[tyro.conf.Positional[str | None], optional("MODULE:CLASS")] = None
-    """MODULE:CLASS or path/to/file.py:CLASS; modules are looked for in the current directory first."""
+    """MODULE:CLASS or path/to/file.py:CLASS; the current directory is searched first."""
 
     model: Annotated[str | None, optional("NAME")] = None
     """A network by its name in `reqnn models`, instead of a class."""
 
     kwargs: Annotated[str, tyro.conf.arg(aliases=["--options"], metavar="JSON")] = "{}"
-    """Arguments that the network is built with, as JSON: '{"k": 10}'."""
+    """Arguments of the network, as JSON: '{"k": 10}'."""
 
     points: Annotated[tuple[str, ...], optional("SHAPE [SHAPE ...]")] = ()
-    """Shape of the input, such as 2,128,3 or 2,6,1024; several, where the network takes several inputs. Default: 4,128,3."""
+    """Shape of the input, such as 2,128,3 or 2,6,1024; one for each input of the network. Default: 4,128,3."""
 
     to_real: Annotated[tuple[str, ...], optional("NAME [NAME ...]")] = ()
-    """Submodules before which Quaternion2Real stands. Default: found by the revision."""
+    """Submodules to place Quaternion2Real before. Default: found automatically."""
 
     coordinates: Annotated[tuple[str, ...], optional("NAME [NAME ...]")] = ()
     """Submodules that take raw coordinates: they get PCA-frame coordinates."""
@@ -44,10 +44,10 @@ class NetworkCommand(Command):
     """Submodules to drop, such as spatial transformers."""
 
     scalars: int = 0
-    """How many trailing channels are no vectors (colour, intensity)."""
+    """Number of trailing channels that are not vectors (colour, intensity)."""
 
     vector_axis: Annotated[int | None, optional("AXIS")] = None
-    """Which axis holds the vectors, where the shape leaves it open."""
+    """The axis that holds the vectors, if the shape is ambiguous."""
 
     strict: bool = False
     """Refuse rules that go beyond the paper."""
@@ -55,28 +55,28 @@ class NetworkCommand(Command):
     rules: Literal["paper", "vector-neurons", "full", "frames"] = "paper"
     """The rule set of the revision."""
     init: Literal["fresh", "copy"] = "fresh"
-    """Weights of the revised network: new, or the original's wherever shapes allow."""
+    """Weights of the revised network: new, or copied from the original if shapes allow."""
 
     rotations: int = 64
-    """Random rotations of an audit, beside the 24 of the cube."""
+    """Audit: random rotations, in addition to the 24 of the cube."""
 
     permutations: int = 8
-    """Random orders of the points of an audit."""
+    """Audit: random orders of the points."""
 
     dtype: Literal["float64", "float32"] = "float64"
-    """In which an audit runs."""
+    """Audit: dtype."""
 
     tolerance: Annotated[float | None, optional("ERROR")] = None
-    """Errors that an audit allows. Default: 1e-9 in float64, 1e-4 in float32."""
+    """Audit: the largest error allowed. Default: 1e-9 in float64, 1e-4 in float32."""
 
     seed: int = 0
-    """Of weights, clouds, rotations and orders."""
+    """Seed of weights, clouds, rotations and orders."""
 
     json: Annotated[str | None, optional("FILE")] = None
-    """Write the report as JSON, too; "-" for stdout, instead of the table."""
+    """Also write the report as JSON; "-" for stdout, instead of the table."""
 
     def original(self, equivariant: bool) -> tuple[nn.Module, Any]:
-        """The network as it is, and its example input; for a registered model, with the options that its REQNN has."""
+        """The network before revision, and its example input; a registered model gets the options of its REQNN."""
         import torch
 
         if (self.target is None) == (self.model is None):
@@ -95,7 +95,7 @@ class NetworkCommand(Command):
         return model, example_inputs(shapes, self.vector_axis, self.scalars, self.seed)
 
     def revised(self, model: nn.Module, points: Any) -> RevisedModel:
-        """The network revised by the options given, or, for a registered model, by what is registered with it."""
+        """The network, revised by the given options, or those registered with the model."""
         from reqnn.revision import revise
 
         rules: Any = self.rules
@@ -119,7 +119,7 @@ class NetworkCommand(Command):
         )
 
     def audited(self, net: nn.Module, points: Any) -> AuditReport:
-        """The audit of a network with these options."""
+        """Audit a network with these options."""
         import torch
 
         from reqnn.auditing import audit

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from reqnn import points, quaternion
 from reqnn.data.dataset import PointClouds
-from reqnn.data.rotation import turn
+from reqnn.data.rotation import rotate_by
 from reqnn.data.scanned import scanned_objects
 from reqnn.train.cloud_pictures import camera
 from reqnn.train.prediction import predict
@@ -51,7 +51,7 @@ def draw_answers(networks: Mapping[str, nn.Module], test: PointClouds, objects: 
         for line, (network, model) in enumerate(networks.items()):
             y = top + SIZE + LINE * (line + 0.4)
             write(0.12, y, network, ha="left", fontweight="bold")
-            for column, answer in enumerate(predict(model, turn(clouds, rotations)).argmax(-1).tolist()):
+            for column, answer in enumerate(predict(model, rotate_by(clouds, rotations)).argmax(-1).tolist()):
                 right = answer == label
                 text = f"{'✓' if right else '✗'} {test.classes[answer]}"
                 write(GUTTER + SIZE * (column + 0.5), y, text, color=RIGHT if right else WRONG)

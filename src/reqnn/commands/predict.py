@@ -1,4 +1,4 @@
-"""`reqnn predict`: what meshes and clouds show, in any orientation."""
+"""`reqnn predict`: classify meshes and clouds in any orientation."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ DEFAULT = "best-modelnet40"
 
 @dataclass(kw_only=True)
 class Predict(Command):
-    """Classify meshes and clouds, whichever way they are turned: the most probable classes of each file.
+    """Classify meshes and clouds in any orientation: the most probable classes of each file.
 
-    Read are OFF, OBJ, PLY, STL, GLB, XYZ, TXT, PTS, CSV, NPY and NPZ; folders are searched at any depth. A file is sampled the
-    same way in every orientation. A file that cannot be read is reported and the rest goes on; the exit code is then 1.
+    Formats: OFF, OBJ, PLY, STL, GLB, XYZ, TXT, PTS, CSV, NPY and NPZ; folders are searched recursively. The sampling of a file
+    does not depend on its orientation. A file that cannot be read is reported, the others are classified; the exit code is 1.
 
     Examples:
         reqnn predict chair.ply
         reqnn predict scans/ --top 3 --json answers.json
-        reqnn predict scans/ --turned 10
+        reqnn predict scans/ --rotations 10
         reqnn predict --list
         reqnn predict digit.xyz --weights runs/digits
     """
@@ -34,25 +34,25 @@ class Predict(Command):
     """Files, and folders of files."""
 
     weights: Annotated[str, tyro.conf.arg(metavar="NAME|RUN")] = DEFAULT
-    """Weights that ship, by their name, or a run's folder or weights file."""
+    """Name of pretrained weights, a run's folder, or a weights file."""
 
     top: int = 5
-    """How many classes to show."""
+    """Number of classes to show."""
 
     points: Annotated[int | None, optional("INT")] = None
-    """Points to take of each file. Default: as many as the network was trained with."""
+    """Points to sample per file. Default: as in training."""
 
-    turned: int = 0
-    """Turn each file so many times, arbitrarily, and say whether its answer stays; it should."""
+    rotations: Annotated[int, tyro.conf.arg(aliases=["--turned"])] = 0
+    """Rotate each file this many times, arbitrarily, and report whether its answer stays the same; it should."""
 
     seed: int = 0
-    """Of the choice of points, and of the rotations."""
+    """Seed of the choice of points and of the rotations."""
 
     json: Annotated[str | None, optional("FILE")] = None
-    """Write the answers as JSON there; "-" for stdout, instead of text."""
+    """Write the answers as JSON; "-" for stdout, instead of text."""
 
     list: bool = False
-    """List the weights that ship, and what they reach, instead."""
+    """List the pretrained weights and their accuracy instead."""
 
     def run(self) -> int:
         """Load, classify, print."""
@@ -66,34 +66,34 @@ class Predict(Command):
         files = find_files(self.files)
         with busy(f"loading {self.weights}"):
             network = load(self.weights)
-        answers = list(_progress(classify(network, files, self.points, self.top, self.seed, self.turned), len(files)))
+        answers = list(_progress(classify(network, files, self.points, self.top, self.seed, self.rotations), len(files)))
         for answer in answers:
             if "error" in answer:
                 print(f"error: {answer['error']}", file=sys.stderr)
         if self.json is not None:
-            settings = {"weights": self.weights, "seed": self.seed, "turned": self.turned, "versions": provenance()["versions"]}
-            write_json({**settings, "files": answers}, self.json)
+            settings = {"weights": self.weights, "seed": self.seed, "turned": self.rotations}  # names of the file format
+            write_json({**settings, "versions": provenance()["versions"], "files": answers}, self.json)
         if self.json != "-":
             screen = console()
             for answer in answers:
                 if "top" in answer:
                     screen.print(_line(answer), highlight=False, markup=False, soft_wrap=True)
-            if self.turned:
+            if self.rotations:
                 screen.print(_summary(answers), highlight=False, markup=False, soft_wrap=True)
         return NOT_OK if any("error" in answer for answer in answers) else OK
 
 
 def _list_weights() -> int:
     from reqnn.pretrained.loading import read_card
-    from reqnn.train.shipped import WEIGHTS, list_weights
+    from reqnn.train.run import list_weights, weights_file
 
     for name in list_weights():
-        card = read_card(WEIGHTS / f"{name}.safetensors")
-        console().print(name if card is None else f"{name}: {_told(card)}", highlight=False, markup=False, soft_wrap=True)
+        card = read_card(weights_file(name))
+        console().print(name if card is None else f"{name}: {_described(card)}", highlight=False, markup=False, soft_wrap=True)
     return OK
 
 
-def _told(card: dict[str, Any]) -> str:
+def _described(card: dict[str, Any]) -> str:
     kind = f"{card['network']} by the rules {card['config']['rules']}" if card["equivariant"] else card["network"]
     reached = f"{100 * card['test']['rotated']:.2f} % of the test shapes in any orientation"
     return f"{kind}, {len(card['classes'])} classes of {card['data']}, {reached}"
@@ -105,10 +105,12 @@ def _line(answer: dict[str, Any]) -> str:
 
 
 def _summary(answers: list[dict[str, Any]]) -> str:
-    turned = [answer["turned"] for answer in answers if "turned" in answer]
-    kept = sum(one["same"] == one["copies"] for one in turned)
-    change = max((one["largest_change"] for one in turned), default=0.0)
-    return f"{kept} of {len(turned)} files keep their answer in every orientation; largest change of a probability {change:.1e}"
+    rotated = [answer["turned"] for answer in answers if "turned" in answer]
+    kept = sum(one["same"] == one["copies"] for one in rotated)
+    change = max((one["largest_change"] for one in rotated), default=0.0)
+    return (
+        f"{kept} of {len(rotated)} files keep their answer in every orientation; largest change of a probability {change:.1e}"
+    )
 
 
 def _orientations(answer: dict[str, Any]) -> str:
@@ -119,7 +121,7 @@ def _orientations(answer: dict[str, Any]) -> str:
 
 
 def _progress(answers: Iterable[dict[str, Any]], total: int) -> Iterator[dict[str, Any]]:
-    """The answers, counted by a bar on a terminal's stderr where there are several."""
+    """The answers, with a progress bar on stderr if that is a terminal and there are several."""
     from rich.console import Console
     from rich.progress import track
 

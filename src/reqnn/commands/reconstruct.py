@@ -1,4 +1,4 @@
-"""`reqnn reconstruct`: an object turned by turning its features inside a trained network."""
+"""`reqnn reconstruct`: rotate an object by rotating its features inside a trained network."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ if TYPE_CHECKING:
     from reqnn.revision.module import RevisedModel
 
 LAYERS = {"autoencoder": "latent", "pointnet_reconstruction": "conv5"}
-"""Network → where its features are turned."""
+"""Network → the layer whose features are rotated."""
 
 
 @dataclass(kw_only=True)
 class Reconstruct(Command):
-    """Encode an object, turn the features instead of the object, decode: a turned object, as PLY and as a picture.
+    """Encode an object, rotate the features instead of the object, decode: a rotated object, as PLY and as a picture.
 
-    RUN is a REQNN that `reqnn train --task reconstruction --equivariant` wrote; FILE a mesh or a cloud. Features are those of
-    the latent of an autoencoder, or of the 1024-wide layer of PointNet, or of any layer (--at). For comparison the object
-    itself is turned and given to the network, and the largest difference between the two results is printed.
+    RUN is a REQNN trained by `reqnn train --task reconstruction --equivariant`; FILE a mesh or a cloud. The features are the
+    latent of an autoencoder, the 1024-wide layer of PointNet, or those of any layer (--at). For comparison the object itself
+    is rotated and passed to the network, and the largest difference between the two results is printed.
 
     Examples:
         reqnn reconstruct runs/autoencoder chair.off --axis 0 1 0 --angle 90
@@ -41,25 +41,25 @@ class Reconstruct(Command):
     """A mesh (OFF, OBJ, PLY, STL, GLB) or a cloud (PLY, XYZ, TXT, PTS, CSV, NPY, NPZ)."""
 
     axis: tuple[float, float, float] = (0.0, 1.0, 0.0)
-    """The axis to turn about."""
+    """The rotation axis."""
 
     angle: float = 60.0
-    """By how many degrees."""
+    """The rotation angle in degrees."""
 
     at: Annotated[str | None, optional("LAYER")] = None
-    """The submodule whose features are turned. Default: latent of an autoencoder, conv5 of pointnet_reconstruction."""
+    """The submodule whose features are rotated. Default: latent of an autoencoder, conv5 of pointnet_reconstruction."""
 
     seed: int = 0
-    """Of the choice of points."""
+    """Seed of the choice of points."""
 
     up: Literal["x", "y", "z"] = "y"
-    """The vertical axis of the file, for the picture; to the network it makes no difference."""
+    """The vertical axis of the file, for the picture only."""
 
     out: str = "reconstruction"
-    """The folder for input.ply, reconstructed.ply, turned.ply, the picture and the numbers."""
+    """Folder for input.ply, reconstructed.ply, turned.ply, the picture and the numbers."""
 
     def run(self) -> int:
-        """Read, encode, turn, decode, write."""
+        """Read, encode, rotate, decode, write."""
         from reqnn.data import read_cloud
         from reqnn.train.cloud_pictures import BLUE, camera, draw_grid
 
@@ -69,20 +69,17 @@ class Reconstruct(Command):
         centre = raw.mean(0)
         size = (raw - centre).norm(dim=-1).max().clamp(min=1e-12)
         cloud = (raw - centre) / size
-        made, turned, expected = turn_features(net, layer, cloud, rotation)
-        difference = float((turned - expected).norm(dim=-1).max())
+        made, rotated, expected = decode_rotated(net, layer, cloud, rotation)
+        difference = float((rotated - expected).norm(dim=-1).max())
         folder = make_folder(self.out)
-        clouds = {"input": cloud, "reconstructed": made, "turned": turned}
+        clouds = {"input": cloud, "reconstructed": made, "turned": rotated}
         paths = [_write_ply(xyz * size + centre, folder / f"{name}.ply") for name, xyz in clouds.items()]
-        titles = ["input", "reconstructed", f"features turned\n{self.angle:g}°", f"input turned\ndifference {difference:.0e}"]
-        row = [cloud, made, turned, expected]
+        titles = ["input", "reconstructed", f"features rotated\n{self.angle:g}°", f"input rotated\ndifference {difference:.0e}"]
+        row = [cloud, made, rotated, expected]
         paths.append(draw_grid([row], folder / "turned.png", titles=titles, colours=[BLUE], view=camera(self.up), size=7.0))
         record = {"file": self.file, "run": self.model, "layer": layer, "axis": self.axis, "angle": self.angle}
         write_json({**record, "difference": difference, "points": len(cloud)}, str(folder / "turned.json"))
-        screen = console()
-        screen.print(
-            f"features of {layer} turned and decoded; with the input turned instead, points differ by {difference:.1e}"
-        )
+        console().print(f"features of {layer} rotated and decoded; rotating the input instead moves points by {difference:.1e}")
         show_written([*paths, folder / "turned.json"])
         return OK
 
@@ -97,10 +94,10 @@ class Reconstruct(Command):
             raise InputError(f"{self.model} was trained for {run.config.task}; train with --task reconstruction --equivariant")
         net = in_double(run.model.cpu())
         if not isinstance(net, RevisedModel):
-            raise InputError(f"{self.model} is no REQNN: its features do not turn with the object; train with --equivariant")
+            raise InputError(f"{self.model} is no REQNN: its features do not rotate with the object; train with --equivariant")
         layer = self.at or LAYERS.get(run.config.model)
         if layer is None:
-            raise InputError(f"say with --at which submodule of {run.config.model} holds the features to turn")
+            raise InputError(f"name the submodule of {run.config.model} whose features to rotate with --at")
         return net, layer, run.config.points
 
     def _rotation(self) -> Tensor:
@@ -115,8 +112,8 @@ class Reconstruct(Command):
         return quaternion.to_matrix(quaternion.from_axis_angle(axis / axis.norm(), angle))
 
 
-def turn_features(net: RevisedModel, layer: str, cloud: Tensor, rotation: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """What a network makes of a cloud (N, 3), of its turned features, and of the turned cloud."""
+def decode_rotated(net: RevisedModel, layer: str, cloud: Tensor, rotation: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The output for a cloud (N, 3), for its rotated features, and for the rotated cloud."""
     import torch
 
     from reqnn.revision.features import rotate_features
@@ -124,8 +121,8 @@ def turn_features(net: RevisedModel, layer: str, cloud: Tensor, rotation: Tensor
     with torch.no_grad():
         given = cloud[None]
         features: Any = net.features(given, at=layer)
-        turned = net.put_features(rotate_features(features, rotation), given, at=layer)
-        return net(given)[0], turned[0], net(given @ rotation.T)[0]
+        rotated = net.put_features(rotate_features(features, rotation), given, at=layer)
+        return net(given)[0], rotated[0], net(given @ rotation.T)[0]
 
 
 def _write_ply(xyz: Tensor, path: Path) -> Path:

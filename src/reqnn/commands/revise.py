@@ -1,4 +1,4 @@
-"""`reqnn revise`: what becomes of each operation of a network?"""
+"""`reqnn revise`: revise a network and show the rule of each operation."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from reqnn.commands.network import NetworkCommand
 
 @dataclass(kw_only=True)
 class Revise(NetworkCommand):
-    """Revise a network and show which operation met which rule; in Python, `reqnn.revise(model, points)` gives it.
+    """Revise a network and show which rule each operation uses; in Python: `reqnn.revise(model, points)`.
 
-    The exit code is 0 where every operation has a rule, 2 where one has none: the message names the line and the ways out.
-    With --audit it is 1 where the revised network does not pass.
+    The exit code is 0 if every operation has a rule, 2 if one has none: the message names the line and what to do.
+    With --audit it is 1 if the revised network does not pass.
 
     Examples:
         reqnn revise my_models:PointNet --points 2,3,128 --remove feat.stn
@@ -22,10 +22,10 @@ class Revise(NetworkCommand):
     """
 
     audit: bool = False
-    """Audit the revised network, too."""
+    """Also audit the revised network."""
 
     def run(self) -> int:
-        """Build, revise, print; audit where asked."""
+        """Build, revise, print; audit if asked."""
         model, points = self.original(equivariant=True)
         with busy("revising"):
             net = self.revised(model, points)

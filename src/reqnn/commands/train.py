@@ -18,9 +18,9 @@ from reqnn.train.config import TASKS, TrainConfig, load_config
 class Train(Command):
     """Train a network, or its REQNN, on a data set; the run's folder holds settings, log, weights and the learning curve.
 
-    The settings are those of the preset for the network; options override them: `reqnn train --preset paper --model pointconv
-    --help` shows what that is. The best weights are chosen on a part of the training set, never on the test set.
-    Ctrl-C writes a checkpoint (exit code 130); --resume goes on to the weights that an uninterrupted run has.
+    A preset gives the defaults for each network: `reqnn train --preset paper --model pointconv --help` shows them. The best
+    weights are selected on a part of the training set, never on the test set.
+    Ctrl-C writes a checkpoint (exit code 130); --resume reproduces the uninterrupted run bit for bit.
 
     Examples:
         reqnn train --model dgcnn --equivariant --data digits --epochs 5 --out runs/digits
@@ -37,16 +37,16 @@ class Train(Command):
     """Settings."""
 
     resume: bool = False
-    """Go on with the run in --out, with its own settings; where there is none yet, start."""
+    """Resume the run in --out with its own settings; start it if there is none."""
 
     @classmethod
     def defaults(cls, arguments: Sequence[str]) -> Train:
-        """The defaults that the arguments ask for: those of a preset and a network, or those of a run that goes on."""
+        """The settings of the preset and the network, or those of the run to resume."""
         name, model, task, out = (_value(arguments, option) for option in ("--preset", "--model", "--task", "--out"))
         settings = Path(out or "") / "config.json"
         if "--resume" in arguments and out and settings.is_file():
             return cls(config=_without_flags(load_config(settings), arguments))
-        # A wrong name is refused by the parser, with the names that there are.
+        # The parser refuses a wrong name and lists the valid ones.
         chosen: Literal["quick", "paper"] = "paper" if name == "paper" else "quick"
         given: dict[str, Any] = {"task": task} if task in TASKS else {}
         if (rules := _value(arguments, "--rules")) is not None:
@@ -66,7 +66,7 @@ class Train(Command):
 
 
 def _without_flags(config: TrainConfig, arguments: Sequence[str]) -> TrainConfig:
-    """Settings in which no flag on the command line is set yet: the parser only knows flags that change a default."""
+    """The settings with all flags of the command line unset: the parser only knows flags that change a default."""
     unset: dict[str, Any] = {}
     for item in fields(config):
         if isinstance(getattr(config, item.name), bool):

@@ -1,4 +1,4 @@
-"""Point clouds to train on and to try things with: data sets, rotation protocols, augmentations, the rotated test set."""
+"""Point clouds: data sets, rotation protocols, augmentations, the rotated test set."""
 
 from reqnn.data.augmentation import Augmentation
 from reqnn.data.cloud_file import read_cloud

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Atomic writes."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from reqnn.errors import InputError
 
 @contextmanager
 def atomic_file(path: Path) -> Iterator[Path]:
-    """An empty file beside `path` to write to; it takes that name at the end, and goes where writing fails."""
+    """A temporary file beside `path` to write to; it is renamed at the end, or removed if writing fails."""
     partial = path.with_name(f".{path.stem}.{uuid.uuid4().hex[:8]}{path.suffix}")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -20,7 +20,7 @@ def atomic_file(path: Path) -> Iterator[Path]:
         yield partial
         partial.replace(path)
     except OSError as error:
-        raise InputError(f"{path} cannot be written ({error.strerror or error}); name a folder that can, with room") from error
+        raise InputError(f"{path} cannot be written ({error.strerror or error}); choose another folder") from error
     finally:
         if partial.exists():
             partial.unlink()

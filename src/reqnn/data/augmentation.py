@@ -1,6 +1,6 @@
-"""Training augmentations: pure functions of clouds (B, N, 3) and a random generator, and one value that composes them.
+"""Training augmentations: pure functions of clouds (B, N, 3) and a random generator, and `Augmentation`, which composes them.
 
-Numbers are drawn on the generator's device, so that a CPU generator gives the same augmentation wherever the points are.
+Numbers are drawn on the generator's device, so that a CPU generator gives the same augmentation on every device.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from reqnn.errors import InputError
 
 @dataclass(frozen=True)
 class Augmentation:
-    """Rotation, scale, stretch, jitter, dropout, a new order of the points, each where asked; the default changes nothing.
+    """Rotation, scale, stretch, jitter, dropout and shuffling; the default changes nothing.
 
     Args:
-        scale: bounds (low, high) of one factor a cloud, drawn uniformly.
+        scale: bounds (low, high) of a uniform factor per cloud.
         jitter: standard deviation of the noise on each coordinate.
-        clip: the noise is cut off at ±clip.
-        dropout: largest share of a cloud's points that is dropped; the share is drawn uniformly between 0 and this.
+        clip: the noise is clipped at ±clip.
+        dropout: largest share of points to drop; the share is uniform between 0 and this.
         rotation: the protocol, "NR", "y", "z" or "AR".
-        shuffle: put the points in a random order.
-        stretch: bounds (low, high) of one factor an axis of each cloud, drawn uniformly.
+        shuffle: whether to shuffle the points.
+        stretch: bounds (low, high) of a uniform factor per cloud and axis.
     """
 
     scale: tuple[float, float] = (1.0, 1.0)
@@ -48,7 +48,7 @@ class Augmentation:
             raise InputError(f"dropout is {self.dropout}; a share of the points is needed, at least 0 and below 1")
 
     def __call__(self, points: Tensor, generator: torch.Generator | None = None) -> Tensor:
-        """The clouds augmented, each by random numbers of its own: (B, N, 3) -> (B, N, 3)."""
+        """Augment each cloud independently: (B, N, 3) -> (B, N, 3)."""
         if self.rotation != "NR":
             points, _ = rotate(points, self.rotation, generator)
         if self.scale != (1.0, 1.0):
@@ -65,30 +65,28 @@ class Augmentation:
 
 
 def random_scale(points: Tensor, generator: torch.Generator | None, low: float = 0.8, high: float = 1.25) -> Tensor:
-    """Each cloud times one number, uniform between low and high: (B, N, 3) -> (B, N, 3)."""
+    """Scale each cloud by a factor uniform between low and high: (B, N, 3) -> (B, N, 3)."""
     factor = low + (high - low) * _uniform(generator, len(points), 1, 1)
     return points * factor.to(points.dtype).to(points.device)
 
 
 def random_stretch(points: Tensor, generator: torch.Generator | None, low: float = 0.8, high: float = 1.25) -> Tensor:
-    """Each axis of each cloud times a number of its own, uniform between low and high: (B, N, 3) -> (B, N, 3)."""
+    """Scale each axis of each cloud by its own factor, uniform between low and high: (B, N, 3) -> (B, N, 3)."""
     factors = low + (high - low) * _uniform(generator, len(points), 1, 3)
     return points * factors.to(points.dtype).to(points.device)
 
 
 def jitter(points: Tensor, generator: torch.Generator | None, sigma: float = 0.01, clip: float = 0.05) -> Tensor:
-    """Each coordinate moved by normal noise of standard deviation sigma, cut off at ±clip: (B, N, 3) -> (B, N, 3)."""
+    """Add normal noise of standard deviation sigma, clipped at ±clip: (B, N, 3) -> (B, N, 3)."""
     place = None if generator is None else generator.device
     noise = torch.randn(points.shape, generator=generator, device=place, dtype=points.dtype).to(points.device)
     return points + (sigma * noise).clamp(-clip, clip)
 
 
 def point_dropout(points: Tensor, generator: torch.Generator | None, largest: float = 0.875) -> Tensor:
-    """Drop a random share of each cloud, uniform between 0 and `largest`; dropped points move onto the first that is kept.
+    """Drop a random share of each cloud, uniform between 0 and `largest`: (B, N, 3) -> (B, N, 3).
 
-    The number of points stays, as PointNet++ does it: the cloud as a set is smaller. At least one point is kept.
-
-    Shapes: (B, N, 3) -> (B, N, 3).
+    As in PointNet++, dropped points move onto the first one that is kept. At least one point is kept.
     """
     batch, count = points.shape[:2]
     if count == 0:
@@ -101,19 +99,19 @@ def point_dropout(points: Tensor, generator: torch.Generator | None, largest: fl
 
 
 def random_subset(points: Tensor, generator: torch.Generator | None, keep: int) -> Tensor:
-    """A random `keep` of each cloud's points, in random order: (B, N, 3) -> (B, keep, 3)."""
+    """`keep` random points of each cloud, in random order: (B, N, 3) -> (B, keep, 3)."""
     if not 1 <= keep <= points.shape[1]:
-        raise InputError(f"{keep} points are to be kept of clouds of {points.shape[1]}; keep between 1 and that many")
+        raise InputError(f"keep is {keep}; clouds of {points.shape[1]} points allow 1 to {points.shape[1]}")
     order = _uniform(generator, *points.shape[:2]).argsort(dim=1, stable=True)[:, :keep]
     return points.gather(1, order.unsqueeze(-1).expand(-1, -1, 3).to(points.device))
 
 
 def shuffle(points: Tensor, generator: torch.Generator | None) -> Tensor:
-    """The points of each cloud in a random order of its own: (B, N, 3) -> (B, N, 3)."""
+    """Shuffle the points of each cloud: (B, N, 3) -> (B, N, 3)."""
     return random_subset(points, generator, points.shape[1]) if points.shape[1] else points
 
 
 def _uniform(generator: torch.Generator | None, *shape: int) -> Tensor:
-    """Numbers uniform on [0, 1) in float64, whose ties are rare, on the generator's device: not every device has float64."""
+    """Numbers uniform on [0, 1) in float64, where ties are rare, on the generator's device."""
     place = None if generator is None else generator.device
     return torch.rand(shape, generator=generator, device=place, dtype=torch.float64)

@@ -1,4 +1,4 @@
-"""Arrays that are slow to make, kept on disk; where that cannot be, they are made again."""
+"""A disk cache for arrays that are slow to compute."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ import numpy as np
 from reqnn.data.atomic import atomic_file
 from reqnn.errors import InputError
 
-VERSION = 1  # of the way clouds are made: a change makes all cached ones stale
+VERSION = 1  # increase it when the clouds change: invalidates the cache
 
 
 def cached(folder: Path | None, key: str, make: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """The arrays that `make` gives, from the cache where it has them; a damaged or unwritable cache is no error."""
+    """The arrays of `make`, from the cache if it has them; a damaged or unwritable cache is no error."""
     if folder is None:
         return make()
     path = folder / f"{key}.npz"
@@ -36,7 +36,7 @@ def cached(folder: Path | None, key: str, make: Callable[[], dict[str, np.ndarra
 
 
 def cache_key(files: Sequence[Path], settings: Mapping[str, Any]) -> str:
-    """A name that changes with the files (paths, sizes, times of change) and with the settings."""
+    """A hash of the files (paths, sizes, modification times) and the settings."""
     listing = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
     text = json.dumps([VERSION, listing, dict(settings)], sort_keys=True)
     return hashlib.sha256(text.encode()).hexdigest()[:32]

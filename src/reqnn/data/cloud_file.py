@@ -1,4 +1,4 @@
-"""Clouds from single files: meshes are sampled on their surface, clouds are thinned out."""
+"""Clouds from single files: meshes are sampled on their surface, clouds are subsampled."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def read_cloud(
 ) -> Tensor:
     """The cloud (points, 3) float32 of a mesh or cloud file: OFF, OBJ, PLY, STL, GLB, XYZ, TXT, PTS, CSV, NPY, NPZ.
 
-    Meshes are sampled uniformly on their surface; clouds are thinned out, and one that is too small is an error unless
-    short="repeat". The choice follows from the seed and the bytes of the file, whatever it is called.
-    With normalize=False the coordinates are those of the file, else centred and in the unit sphere.
+    Meshes are sampled uniformly on their surface; clouds are subsampled, and one that is too small is an error unless
+    short="repeat". The choice depends on the seed and the bytes of the file, not on its name. The result is centred and
+    scaled to the unit sphere unless normalize=False.
     """
     check_sampling(sampling, short, points, seed)
     cloud, _ = shape_cloud(read_shape(Path(path)), str(path), points, seed, sampling, short)
@@ -37,7 +37,7 @@ def read_cloud(
 def shape_cloud(
     shape: Shape, where: str, points: int, seed: int, sampling: str = "random", short: str = "error"
 ) -> tuple[np.ndarray, np.ndarray | None]:
-    """Points (N, 3) float64 of a shape in its own units and, for a mesh, their normals (N, 3)."""
+    """Points (N, 3) float64 of a shape in its own units, and their normals (N, 3) if known."""
     index = int.from_bytes(shape.digest[:8], "little")
     if shape.faces is not None:
         return sample_surface(shape.vertices, shape.faces, points, stream("surface", seed, index), where)
@@ -49,7 +49,7 @@ def shape_cloud(
 def sample_surface(
     vertices: np.ndarray, faces: np.ndarray, points: int, random: np.random.Generator, where: str = "mesh"
 ) -> tuple[np.ndarray, np.ndarray]:
-    """Points drawn uniformly on the surface of a mesh, a face in proportion to its area, and the normals of their faces.
+    """Points sampled uniformly on the surface of a mesh, and the normals of their faces.
 
     Shapes: vertices (V, 3), faces (F, 3) -> points (N, 3), normals (N, 3).
     """
@@ -59,7 +59,7 @@ def sample_surface(
     area = np.sqrt((normal**2).sum(1))
     total = np.cumsum(area)
     if not (np.isfinite(total[-1]) and total[-1] > 0):
-        raise InputError(f"{where}: its {len(faces)} faces have no area to draw points from")
+        raise InputError(f"{where}: its {len(faces)} faces have no area to sample")
     face = np.searchsorted(total, random.random(points) * total[-1], side="right")
     face = np.minimum(face, len(faces) - 1)
     u, v = random.random((2, points, 1))

@@ -1,4 +1,4 @@
-"""Labelled point clouds in memory: what every loader returns and every trainer takes."""
+"""Labelled point clouds in memory."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ class PointClouds(Dataset[tuple[Tensor, int]]):
 
     Args:
         classes: the class names; label i is classes[i].
-        name: of the data set, "modelnet40" say.
+        name: of the data set, such as "modelnet40".
         split: "train", "test", …
         up: the vertical axis, "x", "y" or "z".
-        groups: samples with the same number (copies of one object) belong on the same side of a split.
+        groups: samples of one group (copies of one object) stay on the same side of a split.
     """
 
     points: Tensor
@@ -60,12 +60,12 @@ class PointClouds(Dataset[tuple[Tensor, int]]):
 
     @property
     def counts(self) -> dict[str, int]:
-        """How many clouds each class has; 0 where it has none."""
+        """The number of clouds of each class."""
         counts = torch.bincount(self.labels, minlength=len(self.classes)).tolist()
         return dict(zip(self.classes, counts, strict=True))
 
     def fingerprint(self) -> str:
-        """SHA-256 of points and labels: the same for the same clouds in the same order, whatever they are called."""
+        """SHA-256 of points and labels."""
         digest = hashlib.sha256(str(tuple(self.points.shape)).encode())
         digest.update(self.points.cpu().contiguous().numpy().astype("<f4", copy=False).data)
         digest.update(self.labels.cpu().contiguous().numpy().astype("<i8", copy=False).data)

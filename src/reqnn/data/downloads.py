@@ -1,4 +1,4 @@
-"""Downloads with a checksum, where a stable public address exists; nothing is left half-written."""
+"""Verified downloads."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from reqnn.errors import InputError
 
 @dataclass(frozen=True)
 class Download:
-    """Files that can be fetched.
+    """Files to download.
 
     Args:
-        folder: where they go, under the data root.
-        mirrors: addresses that each file name is put behind; tried in this order.
-        files: the names, with the SHA-256 of each.
+        folder: relative to the data root.
+        mirrors: base addresses, tried in this order.
+        files: name → SHA-256.
     """
 
     folder: str
@@ -43,9 +43,9 @@ DOWNLOADS = {
 
 
 def download(name: str, root: str | Path | None = None) -> list[Path]:
-    """Fetch a data set's files into the data root, those that are there and whole excepted; where they are.
+    """Download the missing files of a data set to the data root; return their paths.
 
-    Only what has a stable public address and a known checksum can be fetched: for the rest the error says how to get it.
+    Only files with a stable address and a known checksum can be downloaded; for others the error says how to get them.
     """
     if name in DOWNLOADS:
         wanted = DOWNLOADS[name]
@@ -53,16 +53,16 @@ def download(name: str, root: str | Path | None = None) -> list[Path]:
         return [fetch(file, checksum, folder, wanted.mirrors) for file, checksum in wanted.files.items()]
     able = ", ".join(DOWNLOADS)
     if name not in SETS:
-        raise InputError(f"{name!r} is no data set; those that can be downloaded: {able}; all others: {', '.join(SETS)}")
+        raise InputError(f"{name!r} is no data set; downloadable: {able}; others: {', '.join(SETS)}")
     known = SETS[name]
     if known.embedded is not None:
         raise InputError(f"{name} is part of the package: there is nothing to download")
     where = data_root(root) / known.folders[0]
-    raise InputError(f"{name} is yours to get: no checksum of it is known here. {known.how_to_get}\nPut it into {where}")
+    raise InputError(f"download {name} manually (no verified checksum). {known.how_to_get}\nPut it into {where}")
 
 
 def fetch(file: str, checksum: str, folder: Path, mirrors: tuple[str, ...]) -> Path:
-    """One file from the first mirror that gives it whole: its SHA-256 is checked before it gets its name."""
+    """Download one file from the first mirror that works; its SHA-256 is checked before it is renamed."""
     from torch.hub import download_url_to_file
 
     path, failures = folder / file, []
@@ -80,11 +80,9 @@ def fetch(file: str, checksum: str, folder: Path, mirrors: tuple[str, ...]) -> P
                 failures.append(f"{mirror}: no connection ({error.reason})")
             except (HTTPException, ConnectionError, TimeoutError) as error:
                 failures.append(f"{mirror}: the connection broke off ({error})")
-            except RuntimeError:  # torch's word for a wrong checksum
-                failures.append(f"{mirror}: what came has another checksum than {checksum[:12]}…, and was thrown away")
+            except RuntimeError:  # raised by torch for a wrong checksum
+                failures.append(f"{mirror}: the checksum is not {checksum[:12]}…; discarded")
     except OSError as error:
         raise InputError(f"{path} cannot be written ({error.strerror}); set REQNN_DATA to another folder") from error
     reasons = "".join(f"\n  {failure}" for failure in failures)
-    raise InputError(
-        f"{file} could not be downloaded; nothing is left of it:{reasons}\nTry again, or put it into {folder} yourself"
-    )
+    raise InputError(f"{file} could not be downloaded:{reasons}\nTry again, or put it into {folder} yourself")

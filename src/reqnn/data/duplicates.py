@@ -1,4 +1,4 @@
-"""Which clouds are the same: equal points, in any order."""
+"""Duplicate clouds: equal points, in any order."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from torch import Tensor
 
 
 def duplicate_groups(points: Tensor) -> Tensor:
-    """A number for each cloud, the same for clouds that hold exactly the same points in whatever order.
+    """A group number per cloud, the same for clouds with exactly equal points in any order.
 
-    Bits are compared, so two different samples of one mesh are not found: give `groups` to `PointClouds` for those.
+    Two samples of one mesh are not found: pass `groups` to `PointClouds` for those.
 
     Shapes: (S, N, 3) float32 -> (S,) int64, numbered by first appearance.
     """
@@ -28,7 +28,7 @@ def duplicate_groups(points: Tensor) -> Tensor:
 
 
 def point_codes(points: np.ndarray) -> np.ndarray:
-    """A 64-bit hash of each point's coordinates: (..., 3) float32 -> (...) uint64. A sum of them knows no order."""
+    """A 64-bit hash of each point: (..., 3) float32 -> (...) uint64. Its sum does not depend on the order."""
     bits = np.ascontiguousarray(points + np.float32(0)).view(np.uint32).astype(np.uint64)  # -0 becomes 0
     mixed = bits[..., 0] * np.uint64(0x9E3779B97F4A7C15)
     mixed = (mixed ^ (mixed >> np.uint64(29))) + bits[..., 1]
@@ -40,7 +40,7 @@ def point_codes(points: np.ndarray) -> np.ndarray:
 
 
 def different_points(cloud: np.ndarray) -> np.ndarray:
-    """A cloud without points that come again: (M, 3) float32 -> (K, 3), in their order."""
+    """A cloud without repeated points: (M, 3) float32 -> (K, 3), in their order."""
     return cloud[np.sort(np.unique(point_codes(cloud), return_index=True)[1])]
 
 

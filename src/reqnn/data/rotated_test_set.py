@@ -1,4 +1,4 @@
-"""The paper's test set: every test shape turned ten times, by rotations that anyone can draw again or load (section 5)."""
+"""The paper's test set (section 5): every test shape rotated ten times, by reproducible rotations."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch.utils.data import Dataset
 
 from reqnn.data.atomic import atomic_file
 from reqnn.data.dataset import PointClouds
-from reqnn.data.rotation import check_protocol, turn
+from reqnn.data.rotation import check_protocol, rotate_by
 from reqnn.data.streams import check_seed, stream
 from reqnn.errors import InputError
 
@@ -22,9 +22,9 @@ FORMAT = "reqnn rotated test set 1"
 
 @dataclass(frozen=True, eq=False)
 class RotatedTestSet(Dataset[tuple[Tensor, int]]):
-    """Clouds and the rotations each is tested in; item i is cloud i // copies turned by its rotation i % copies.
+    """Clouds and the rotations of each; item i is cloud i // copies rotated by its rotation i % copies.
 
-    The turned clouds are made when asked for, in float64 and then rounded: the same in every batch.
+    Clouds are rotated on access, in float64 and then rounded: the same in every batch.
 
     Shapes:
         matrices: (S, copies, 3, 3) float64, orthonormal with determinant +1
@@ -48,7 +48,7 @@ class RotatedTestSet(Dataset[tuple[Tensor, int]]):
 
     @property
     def copies(self) -> int:
-        """How many times each cloud is tested."""
+        """Rotations per cloud."""
         return self.matrices.shape[1]
 
     def __len__(self) -> int:
@@ -60,7 +60,7 @@ class RotatedTestSet(Dataset[tuple[Tensor, int]]):
         return points[0], int(labels[0])
 
     def batches(self, size: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-        """Turned clouds (B, N, 3), labels (B,) and item numbers (B,), in order, B ≤ size at a time."""
+        """Rotated clouds (B, N, 3), labels (B,) and item numbers (B,), in order, with B ≤ size."""
         if size < 1:
             raise InputError(f"the batch size is {size}; at least 1 is needed")
         for index in torch.arange(len(self)).split(size):
@@ -70,11 +70,11 @@ class RotatedTestSet(Dataset[tuple[Tensor, int]]):
         cloud, copy = index // self.copies, index % self.copies
         points = self.clouds.points[cloud]
         if self.protocol != "NR":
-            points = turn(points, self.matrices[cloud, copy])
+            points = rotate_by(points, self.matrices[cloud, copy])
         return points, self.clouds.labels[cloud]
 
     def save(self, path: str | Path) -> Path:
-        """Write the rotations, and what they belong to, as a safetensors file; the clouds themselves are not in it."""
+        """Write the rotations and the fingerprint of the clouds, not the clouds themselves, as a safetensors file."""
         from safetensors.torch import save_file
 
         path = Path(path)
@@ -92,14 +92,14 @@ class RotatedTestSet(Dataset[tuple[Tensor, int]]):
 
     @classmethod
     def load(cls, path: str | Path, clouds: PointClouds) -> RotatedTestSet:
-        """Read what `save` wrote, for the same clouds; `InputError` for any others."""
+        """Read a saved set for the same clouds; `InputError` for others."""
         from safetensors import SafetensorError, safe_open
 
         try:
             with safe_open(path, framework="pt") as file:
                 metadata, matrices = file.metadata() or {}, file.get_tensor("matrices")
         except (OSError, SafetensorError) as error:
-            raise InputError(f"{path}: no rotated test set can be read from it ({error})") from error
+            raise InputError(f"{path}: cannot be read as a rotated test set ({error})") from error
         if metadata.get("format") != FORMAT:
             raise InputError(f"{path}: its format is {metadata.get('format')!r}; {FORMAT!r} is needed")
         if metadata["clouds"] != clouds.fingerprint():
@@ -112,9 +112,9 @@ class RotatedTestSet(Dataset[tuple[Tensor, int]]):
 
 
 def rotated_test_set(clouds: PointClouds, protocol: str = "AR", copies: int = 10, seed: int = 0) -> RotatedTestSet:
-    """Every cloud with `copies` rotations drawn by the protocol: the same numbers from the same seed on every machine.
+    """Every cloud with `copies` rotations drawn by the protocol; the same for the same seed on every machine.
 
-    Cloud i has a stream of its own, so that its rotations depend neither on the other clouds nor on how many copies follow.
+    Cloud i has its own random stream, so its rotations depend neither on the other clouds nor on the number of copies.
     """
     check_protocol(protocol)
     if copies < 1:
@@ -127,8 +127,8 @@ def rotated_test_set(clouds: PointClouds, protocol: str = "AR", copies: int = 10
 def _rotations(seed: int, cloud: int, protocol: str, copies: int) -> np.ndarray:
     """Matrices (copies, 3, 3) from the stream (seed, cloud).
 
-    Marsaglia's way from points in the unit disc to S³ needs +, ×, / and √ only, which IEEE 754 rounds in one way:
-    no sine whose last digit depends on the machine.
+    Marsaglia's method from points in the unit disc to S³ needs +, ×, / and √ only, which IEEE 754 rounds identically on
+    every machine, unlike a sine.
     """
     if protocol == "NR":
         return np.broadcast_to(np.eye(3), (copies, 3, 3))

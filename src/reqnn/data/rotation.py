@@ -1,4 +1,4 @@
-"""How clouds are turned in training and in testing: the protocols NR, y, z and AR (paper, section 5)."""
+"""Rotation protocols of training and testing: NR, y, z and AR (paper, section 5)."""
 
 from __future__ import annotations
 
@@ -11,22 +11,22 @@ from reqnn import quaternion
 from reqnn.errors import InputError
 
 Protocol = Literal["NR", "y", "z", "AR"]
-"""No rotation; about the y axis; about the z axis; arbitrary, that is uniform on SO(3)."""
+"""No rotation; about the y axis; about the z axis; uniform on SO(3)."""
 
 PROTOCOLS: tuple[str, ...] = get_args(Protocol)
 
 
 def rotate(points: Tensor, protocol: str, generator: torch.Generator | None = None) -> tuple[Tensor, Tensor]:
-    """Turn each cloud by a rotation of its own, drawn by the protocol; give the clouds and the matrices M, p -> M p.
+    """Rotate each cloud by its own rotation, drawn by the protocol; return the clouds and the matrices M, p -> M p.
 
-    The rotations are drawn on the generator's device: a CPU generator gives the same ones wherever the points are.
+    Drawn on the generator's device: a CPU generator gives the same rotations on every device.
 
-    Shapes: points (B, N, 3) -> turned (B, N, 3), matrices (B, 3, 3) of the points' dtype.
+    Shapes: points (B, N, 3) -> rotated (B, N, 3), matrices (B, 3, 3) of the points' dtype.
     """
     if points.ndim != 3 or points.shape[-1] != 3:
         raise InputError(f"clouds to rotate have shape (B, N, 3); given {tuple(points.shape)}")
     matrices = random_rotations(len(points), protocol, generator).to(points.dtype).to(points.device)
-    return (points if protocol == "NR" else turn(points, matrices)), matrices
+    return (points if protocol == "NR" else rotate_by(points, matrices)), matrices
 
 
 def random_rotations(count: int, protocol: str, generator: torch.Generator | None = None) -> Tensor:
@@ -42,10 +42,10 @@ def random_rotations(count: int, protocol: str, generator: torch.Generator | Non
     return quaternion.to_matrix(quaternion.from_axis_angle(axis.expand(count, 3), angle))
 
 
-def turn(points: Tensor, matrices: Tensor) -> Tensor:
+def rotate_by(points: Tensor, matrices: Tensor) -> Tensor:
     """M p for each point p of each cloud: (B, N, 3), (B, 3, 3) -> (B, N, 3), in the dtype of the points.
 
-    Nine products and six sums in a fixed order and no matrix product: a cloud comes out the same in every batch.
+    Products and sums in a fixed order instead of a matrix product, so that the result does not depend on the batch.
     """
     wide = points.to(torch.promote_types(points.dtype, matrices.dtype))
     x, y, z = wide.unsqueeze(-1).unbind(-2)  # (B, N, 1) each

@@ -1,4 +1,4 @@
-"""Clouds of the number of points that is asked for, centred and scaled: the same choice from the same seed, everywhere."""
+"""Subsample, centre and scale clouds; the same for the same seed on every machine."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ SHORT = ("error", "repeat")
 def choose_points(
     count: int, wanted: int, seed: int, index: int, where: str, sampling: str = "random", short: str = "error"
 ) -> np.ndarray:
-    """Which `wanted` of a cloud's `count` points to take: (wanted,) indices in ascending order.
+    """Choose `wanted` of a cloud's `count` points: (wanted,) indices in ascending order.
 
-    All of them where the numbers are equal; a random choice by the stream (seed, index), or the first ones, where there are
-    more; where there are fewer, `InputError`, or with short="repeat" every point about equally often.
+    A random choice by the stream (seed, index), or the first ones. If there are too few, `InputError`, or with
+    short="repeat" every point about equally often.
     """
     if wanted < 1:
         raise InputError(f"points is {wanted}; at least 1 is needed")
@@ -43,14 +43,14 @@ def normalise(cloud: np.ndarray, where: str) -> np.ndarray:
     radius = np.sqrt((centred**2).sum(1).max())
     if not radius > 1e-12 * (1 + np.abs(cloud).max()):
         raise InputError(
-            f"{where}: its {len(cloud)} points are all in one place, so that it has no size to scale by; "
-            "take the file out, ask for more points, or normalize=False"
+            f"{where}: its {len(cloud)} points coincide, so it cannot be scaled; remove the file, ask for more points, or "
+            "pass normalize=False"
         )
     return (centred / radius).astype(np.float32)
 
 
 def check_sampling(sampling: str, short: str, points: int, seed: int) -> None:
-    """Raise `InputError` unless these settings are known."""
+    """Raise `InputError` for invalid settings."""
     if sampling not in SAMPLING:
         raise InputError(f"sampling is {sampling!r}; it is one of {', '.join(SAMPLING)}")
     if short not in SHORT:

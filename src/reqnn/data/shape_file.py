@@ -1,4 +1,4 @@
-"""One file, one shape: meshes (OFF, OBJ, PLY, STL, GLB) and clouds (XYZ, TXT, PTS, CSV, NPY, NPZ, PLY)."""
+"""Read one shape from a file: meshes (OFF, OBJ, PLY, STL, GLB) and clouds (XYZ, TXT, PTS, CSV, NPY, NPZ, PLY)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ from typing import Any
 import numpy as np
 
 from reqnn.data.off import parse_off
-from reqnn.data.truncation import check_whole
 from reqnn.errors import InputError, MissingPackageError
 from reqnn.extras import need
 
@@ -25,13 +24,13 @@ ARRAY_NAMES = ("points", "xyz", "pos", "vertices", "data")
 
 @dataclass(frozen=True)
 class Shape:
-    """A mesh, or a cloud where it has no faces.
+    """A mesh, or a cloud if it has no faces.
 
     Shapes:
         vertices: (V, 3) float64, in the units of the file; faces: (F, 3) int64; rest: (V, …) further columns of a cloud
 
     Args:
-        digest: SHA-256 of the file's bytes; seeds the choice of its points, and tells copies of a file.
+        digest: SHA-256 of the file's bytes; seeds the choice of points, and identifies duplicates.
     """
 
     vertices: np.ndarray
@@ -41,7 +40,7 @@ class Shape:
 
 
 def read_shape(path: Path) -> Shape:
-    """The shape in a file, told by its ending; `InputError` where it is missing, damaged, empty or not finite."""
+    """The shape in a file; `InputError` if it is missing, damaged, empty or not finite."""
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise InputError(f"{path}: files ending in {suffix or 'nothing'} are not read; known are {' '.join(SUFFIXES)}")
@@ -56,7 +55,7 @@ def read_shape(path: Path) -> Shape:
     except MissingPackageError:
         raise
     except Exception as error:  # the readers raise what they like on a damaged file
-        raise InputError(f"{path} is no {suffix} file that can be read, or only part of one: {error}") from error
+        raise InputError(f"{path} cannot be read as {suffix}, or is truncated: {error}") from error
     if not len(vertices):
         raise InputError(f"{path} holds no points")
     if not np.isfinite(vertices).all():
@@ -78,9 +77,9 @@ def _parse(content: bytes, suffix: str) -> tuple[np.ndarray, np.ndarray | None, 
 
 
 def _parse_mesh(content: bytes, suffix: str) -> tuple[np.ndarray, np.ndarray | None]:
-    """All geometry of the file as one mesh, or as a cloud where nothing in it has faces."""
+    """All geometry of the file as one mesh, or as a cloud if nothing in it has faces."""
     trimesh = need("trimesh")
-    check_whole(content, suffix)
+    _check_complete(content, suffix)
     options: dict[str, Any] = {"skip_materials": True} if suffix == ".obj" else {}
     scene: Any = trimesh.load(io.BytesIO(content), file_type=suffix[1:], force="scene", process=False, **options)
     parts = [part for part in scene.dump() if hasattr(part, "vertices")]
@@ -95,8 +94,22 @@ def _parse_mesh(content: bytes, suffix: str) -> tuple[np.ndarray, np.ndarray | N
     return vertices, faces.astype(np.int64)
 
 
+def _check_complete(content: bytes, suffix: str) -> None:
+    """`ValueError` if a text PLY or STL file is truncated: their readers take what is there silently."""
+    if suffix == ".ply":
+        header, found, body = content.partition(b"end_header")
+        words = [line.split() for line in header.splitlines()] if found and b"format ascii" in header else []
+        announced = sum(int(line[2]) for line in words if len(line) == 3 and line[0] == b"element")
+        lines = sum(1 for line in body.splitlines() if line.strip())
+        if lines < announced:
+            raise ValueError(f"the header says {announced} vertices and faces, but there are {lines}")
+    text_stl = suffix == ".stl" and content.lstrip()[:5].lower() == b"solid" and b"facet" in content[:1000].lower()
+    if text_stl and b"endsolid" not in content[-1000:].lower():
+        raise ValueError("its last line, endsolid, is missing")
+
+
 def _parse_table(content: bytes) -> np.ndarray:
-    """A point a line, its numbers apart by commas, semicolons or blanks; lines that begin with # are left out."""
+    """A point per line, separated by commas, semicolons or blanks; lines that begin with # are comments."""
     text = content.decode("utf-8").replace(",", " ").replace(";", " ")
     return np.loadtxt(io.StringIO(text), dtype=np.float64, ndmin=2)
 

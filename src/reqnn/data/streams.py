@@ -1,4 +1,4 @@
-"""Streams of random numbers that are the same on every machine and independent of each other."""
+"""Independent random streams, the same on every machine."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ Purpose = Literal["sampling", "surface", "rotation", "split", "scan"]
 
 
 def stream(purpose: Purpose, seed: int, index: int = 0) -> np.random.Generator:
-    """The stream of cloud `index` for one purpose: Philox, whose numbers follow from seed, index and purpose alone.
+    """The Philox stream of cloud `index` for one purpose.
 
-    Use `random()` of it: numpy promises the raw stream for ever, but not what `choice` or `normal` make of it.
+    Use only its `random()`: numpy guarantees that this does not change, but not `choice` or `normal`.
     """
     block = [0, 0, 0, get_args(Purpose).index(purpose)]
     key = np.array([seed, index], dtype=np.uint64)

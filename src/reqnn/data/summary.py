@@ -1,4 +1,4 @@
-"""What is in a data set: counts, sizes, copies, ties."""
+"""A summary of a data set: counts, sizes, duplicates, ties."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ import torch
 from reqnn.data.dataset import PointClouds
 from reqnn.data.duplicates import different_points, duplicate_groups
 
-LOOKED_AT = 32  # clouds whose points are compared
+LOOKED_AT = 32  # clouds checked for ties
 NEIGHBOURS = 20
 
 
 def summarise(clouds: PointClouds) -> dict[str, Any]:
-    """Figures of one split, ready for JSON.
+    """Figures of one split, for JSON.
 
     `duplicates` are clouds equal to an earlier one. Of the first `looked_at` clouds, `coincident` hold a point twice, and
-    `tied` is the share of their points with two of the 20 nearest neighbours at one distance, up to the rounding of float32.
+    `tied` is the share of points with two of the 20 nearest neighbours at equal distance, up to float32 rounding.
     """
     some = clouds.points[:LOOKED_AT]
     return {
@@ -38,7 +38,7 @@ def summarise(clouds: PointClouds) -> dict[str, Any]:
 
 
 def shared_clouds(first: PointClouds, second: PointClouds) -> int:
-    """How many clouds of the second set hold exactly the points of one in the first."""
+    """The number of clouds of the second set that are also in the first."""
     if first.points.shape[1] != second.points.shape[1]:
         return 0
     groups = duplicate_groups(torch.cat([first.points, second.points]))
@@ -51,7 +51,7 @@ def _groups(clouds: PointClouds) -> torch.Tensor:
 
 
 def _tied(cloud: torch.Tensor) -> float:
-    """The share of a cloud's points (N, 3) with equal distances among the nearest neighbours."""
+    """The share of points (N, 3) with tied nearest neighbours."""
     distances = torch.cdist(cloud.double(), cloud.double())
     near = distances.topk(min(NEIGHBOURS + 1, len(cloud)), largest=False).values[:, 1:]  # the first is the point itself
     tolerance = 4 * torch.finfo(torch.float32).eps * cloud.abs().max()

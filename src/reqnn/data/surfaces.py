@@ -1,4 +1,4 @@
-"""Clouds on closed surfaces with normals: made, not measured, and the same each time."""
+"""Synthetic clouds on closed surfaces, with normals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A validation set out of the training set: by object, the same share of every class, copies of an object on one side."""
+"""A validation split: by object, stratified by class, duplicates on one side."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from reqnn.errors import InputError
 
 
 def split_validation(train: PointClouds, fraction: float = 0.1, seed: int = 0) -> tuple[PointClouds, PointClouds]:
-    """Split a training set into (train, validation), by the seed alone; the order of the clouds is kept on both sides.
+    """Split a training set into (train, validation) by the seed; both keep the order of the clouds.
 
-    Each class gives the fraction of its clouds, rounded, and at least one; a class of a single object stays in train, and a
-    class without any is empty on both sides. Clouds of one group go to one side, with the class of the group's first cloud:
-    `train.groups` where it is given, else clouds with exactly equal points (see `duplicate_groups` for what that cannot find).
+    Each class gives the fraction of its clouds, rounded, and at least one; a class of a single object stays in train. Clouds
+    of one group stay together: `train.groups` if given, else exactly equal clouds (see `duplicate_groups`).
     """
     if not 0 < fraction < 1:
         raise InputError(f"fraction is {fraction}; a share between 0 and 1 is needed, such as 0.1")
@@ -23,14 +22,12 @@ def split_validation(train: PointClouds, fraction: float = 0.1, seed: int = 0) -
     groups = duplicate_groups(train.points) if train.groups is None else train.groups
     chosen = held_out(train.labels.numpy(), groups.numpy(), fraction, seed)
     if not chosen.any():
-        raise InputError(
-            f"{train.name}: no class has two objects or more, so that no validation set can be taken from {len(train)} clouds"
-        )
+        raise InputError(f"{train.name}: no class has two objects or more, so its {len(train)} clouds cannot be split")
     return train.subset(np.flatnonzero(~chosen).tolist()), train.subset(np.flatnonzero(chosen).tolist(), "validation")
 
 
 def held_out(labels: np.ndarray, groups: np.ndarray, fraction: float, seed: int) -> np.ndarray:
-    """Which samples a split takes out, as `split_validation` says: labels (S,), groups (S,) -> (S,) bool."""
+    """The samples that `split_validation` holds out: labels (S,), groups (S,) -> (S,) bool."""
     _, first, group, size = np.unique(groups, return_index=True, return_inverse=True, return_counts=True)
     of_class = labels[first]  # (G,) the class of each group
     out = np.zeros(len(first), dtype=bool)

@@ -1,4 +1,4 @@
-"""Classify meshes and clouds in files, whichever way they are turned."""
+"""Classify meshes and clouds in files, in any orientation."""
 
 from __future__ import annotations
 
@@ -18,27 +18,27 @@ from reqnn.errors import InputError
 from reqnn.quaternion import random_matrix
 from reqnn.train.prediction import predict
 
-DENSE = 2048  # points that a mesh is centred and scaled by, as in the files most data sets come in
+DENSE = 2048  # points that a mesh is centred and scaled by, as in the files of most data sets
 BATCH = 16
 
 
 def find_files(paths: Iterable[str | Path]) -> list[Path]:
-    """The files named, and those in the folders named, at any depth, whose ending is that of a mesh or cloud; in order."""
+    """The given files, and all mesh and cloud files below the given folders; in order."""
     found: dict[Path, None] = {}
     for path in map(Path, paths):
         inside = [one for one in sorted(path.rglob("*")) if one.is_file() and one.suffix.lower() in SUFFIXES]
         if path.is_dir() and not inside:
-            raise InputError(f"{path} holds no mesh or cloud; files ending in {' '.join(SUFFIXES)} are read")
+            raise InputError(f"{path} holds no mesh or cloud; known file types are {' '.join(SUFFIXES)}")
         found |= dict.fromkeys(inside if path.is_dir() else [path])
     return list(found)
 
 
 def cloud_in_any_pose(path: str | Path, points: int, seed: int = 0, rotation: Tensor | None = None) -> Tensor:
-    """The cloud (points, 3) float32 of a file, centred and in the unit sphere: of a turned copy, the same points turned.
+    """The cloud (points, 3) float32 of a file, centred and in the unit sphere; a rotated copy gives the same points, rotated.
 
-    Random numbers follow from the seed and the number of faces, or of points, and from no coordinate; a mesh is sampled by the
-    areas of its faces in the order of the file. A cloud with fewer points is taken as it is. With a `rotation` (3, 3) the file
-    is read as if it had been turned.
+    Random numbers depend on the seed and the number of faces or points only, not on coordinates; a mesh is sampled by the
+    areas of its faces in the order of the file. A cloud with fewer points is used as it is. `rotation` (3, 3) rotates the
+    file's vertices first.
     """
     check_seed(seed)
     if points < 1:
@@ -55,32 +55,32 @@ def cloud_in_any_pose(path: str | Path, points: int, seed: int = 0, rotation: Te
 
 
 def classify(
-    network: Any, files: Sequence[str | Path], points: int | None = None, top: int = 5, seed: int = 0, turned: int = 0
+    network: Any, files: Sequence[str | Path], points: int | None = None, top: int = 5, seed: int = 0, rotations: int = 0
 ) -> Iterator[dict[str, Any]]:
     """The most probable classes of each file, in order, by a network of `reqnn.load`.
 
-    A record has `file`, `points` and `top`: [{"class", "probability"}, …]; for a file that cannot be classified, `error`. Where
-    each is to be `turned` so many times, by random rotations, `turned` says how many copies got the same answer, and how far a
-    probability moved.
+    A record has `file`, `points` and `top`: [{"class", "probability"}, …], or `error` for a file that cannot be classified.
+    With `rotations` each file is also classified in that many random orientations; `turned` then holds how many of them gave
+    the same answer, and the largest change of a probability.
     """
-    if top < 1 or turned < 0:
-        raise InputError(f"top is {top} and turned {turned}; at least 1 and 0 are needed")
+    if top < 1 or rotations < 0:
+        raise InputError(f"top is {top} and rotations {rotations}; at least 1 and 0 are needed")
     check_seed(seed)
     wanted = network.card["points"] if points is None else points
-    rotations = random_matrix(turned, torch.Generator().manual_seed(seed), torch.float64)
+    matrices = random_matrix(rotations, torch.Generator().manual_seed(seed), torch.float64)
     for start in range(0, len(files), BATCH):
         read = [_read(file, wanted, seed) for file in files[start : start + BATCH]]
         for _, group in groupby(read, key=lambda one: one[1] if isinstance(one[1], str) else len(one[1])):
             for answer in _answers(network, list(group), top):
-                if turned and "top" in answer:
-                    answer["turned"] = _turned(network, answer["file"], wanted, seed, rotations)
+                if rotations and "top" in answer:
+                    answer["turned"] = _rotated(network, answer["file"], wanted, seed, matrices)
                 yield answer
 
 
-def _turned(network: Any, file: str, points: int, seed: int, rotations: Tensor) -> dict[str, Any]:
-    """How many turned copies of a file get the answer of the file, and the largest change of a probability."""
+def _rotated(network: Any, file: str, points: int, seed: int, matrices: Tensor) -> dict[str, Any]:
+    """How many rotated copies of a file get the same answer, and the largest change of a probability."""
     upright = cloud_in_any_pose(file, points, seed)
-    copies = [cloud_in_any_pose(file, points, seed, rotation) for rotation in rotations]
+    copies = [cloud_in_any_pose(file, points, seed, rotation) for rotation in matrices]
     probability = predict(network, torch.stack([upright, *copies]), BATCH).double().softmax(-1)
     same = int((probability[1:].argmax(-1) == probability[0].argmax(-1)).sum())
     return {"copies": len(copies), "same": same, "largest_change": float((probability[1:] - probability[0]).abs().max())}
@@ -94,7 +94,7 @@ def _read(file: str | Path, points: int, seed: int) -> tuple[str, Tensor | str]:
 
 
 def _answers(network: Any, members: list[tuple[str, Tensor | str]], top: int) -> list[dict[str, Any]]:
-    """Records of clouds of one size, or of files that could not be read."""
+    """Records of clouds of one size, or of unreadable files."""
     clouds = [cloud for _, cloud in members if isinstance(cloud, Tensor)]
     if not clouds:
         return [{"file": file, "error": reason} for file, reason in members]

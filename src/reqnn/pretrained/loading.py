@@ -1,4 +1,4 @@
-"""`load`: a trained network by its name, or from a run."""
+"""`load`: a trained network by name, or from a run."""
 
 from __future__ import annotations
 
@@ -7,22 +7,20 @@ from pathlib import Path
 from typing import Any
 
 from reqnn.errors import InputError, did_you_mean
-from reqnn.train import shipped
-from reqnn.train.run import Run, load_run
-from reqnn.train.shipped import list_weights
+from reqnn.train.run import Run, list_weights, load_run, weights_file
 from reqnn.train.weights import count_parameters
 
 
 def load(name_or_path: str | Path) -> Any:
     """A trained network in eval mode: one of `list_weights()`, or a run's folder or weights file.
 
-    Its `classes` are the class names, output i being the logit of classes[i]; its `card` is a dict that says what it was
-    trained on and with (`points`: how many points a cloud should have), and for weights that ship what it reaches.
+    Output i is the logit of `network.classes[i]`. `network.card` is a dict with the data and settings of the training
+    (`points`: points per cloud) and, for pretrained weights, the test results.
     """
     name = str(name_or_path)
-    path = shipped.WEIGHTS / f"{name}.safetensors" if name in list_weights() else Path(name_or_path).expanduser()
-    if not path.exists():
+    if name not in list_weights() and not Path(name).expanduser().exists():
         raise InputError(_unknown(name))
+    path = weights_file(name)
     run = load_run(path)
     network: Any = run.model
     if getattr(run.config, "task", "classification") != "classification":
@@ -32,20 +30,18 @@ def load(name_or_path: str | Path) -> Any:
 
 
 def read_card(path: Path) -> dict[str, Any] | None:
-    """The model card beside a weights file; None where there is none, as for a run."""
+    """The model card beside a weights file, or None."""
     card = path.with_suffix(".json")
     if not path.is_file() or not card.exists():
         return None
     try:
         return dict(json.loads(card.read_text(encoding="utf-8")))
     except (OSError, ValueError, TypeError) as error:
-        raise InputError(
-            f"{card} cannot be read as a model card ({error}); take it away, or export the weights again"
-        ) from error
+        raise InputError(f"{card} cannot be read as a model card ({error}); remove it, or export the weights again") from error
 
 
 def facts(run: Run) -> dict[str, Any]:
-    """What is known of any run: the beginning of a model card."""
+    """The part of a model card that any run has."""
     config = run.config
     return {
         "network": config.model,
@@ -59,6 +55,5 @@ def facts(run: Run) -> dict[str, Any]:
 
 def _unknown(name: str) -> str:
     names = list_weights()
-    there = f"there are {', '.join(names)}" if names else "this version has none"
-    where = f"no weights are named {name!r}, and no run or weights file is at that path; of those that ship {there}"
-    return where + did_you_mean(name, names)
+    there = ", ".join(names) or "none in this version"
+    return f"{name!r} names no pretrained weights, run or weights file; pretrained weights: {there}{did_you_mean(name, names)}"

@@ -15,22 +15,22 @@ from reqnn.revision.inputs import Inputs, check_points, read_inputs
 from reqnn.revision.module import RevisedModel
 
 Orders = dict[int, Tensor]
-"""Number of points N → (B, N) new orders, one a cloud."""
+"""Number of points N → (B, N) new orders, one per cloud."""
 
 LEAST_CLOUDS = 4
-"""With fewer, batch-normalisation over (B, C) divides by differences that vanish in some channel, and errors grow."""
+"""With fewer, batch-norm over (B, C) divides by differences that vanish in some channel, and errors grow."""
 
 
 @dataclass(frozen=True)
 class Clouds:
-    """The inputs of a network, (B, N, 3), (B, 3, N) or (N, 3), with what else it takes.
+    """The inputs of a network: (B, N, 3), (B, 3, N) or (N, 3), and its other arguments.
 
     Attributes:
         args: the positional arguments.
         inputs: which axes hold vectors, and how many channels are scalars.
-        batch: B, None where there is no batch axis.
+        batch: B, or None without a batch axis.
         other: clouds of the same shapes, each different from the one in its place.
-        made: how many clouds had to be made up.
+        made: how many clouds were added.
     """
 
     args: tuple[Any, ...]
@@ -66,13 +66,13 @@ class Clouds:
         return tuple(out)
 
     def random_orders(self, generator: torch.Generator) -> Orders:
-        """A new order of the points for every cloud, each drawn by itself."""
+        """A new order of the points for every cloud, drawn independently."""
         return {
             size: torch.stack([torch.randperm(size, generator=generator) for _ in range(self.count)]) for size in self.sizes
         }
 
     def reordered(self, orders: Orders) -> tuple[Any, ...]:
-        """Every input that has an axis of points, in a new order; the same one for all inputs."""
+        """Every input with a point axis in a new order; the same one for all inputs."""
         out = list(self.args)
         for i, x in enumerate(self.args):
             axis = self._points_axis(i, x) if isinstance(x, Tensor) else None
@@ -86,7 +86,7 @@ class Clouds:
         return tuple(out)
 
     def alone(self, index: int) -> tuple[Any, ...]:
-        """One cloud as a batch of its own."""
+        """One cloud as a batch of one."""
         return tuple(x[index : index + 1] if self._batched(x) else x for x in self.args)
 
     def _vectors(self) -> list[tuple[int, Tensor]]:
@@ -96,7 +96,7 @@ class Clouds:
         return isinstance(x, Tensor) and self.batch is not None and x.dim() > 0 and x.shape[0] == self.batch
 
     def _points_axis(self, position: int, x: Tensor) -> int | None:
-        """The longest axis beside the vectors, or, of an input without vectors, one as long as that of another."""
+        """The longest axis beside the vector axis; for an input without vectors, one as long as that of another input."""
         first = 1 if self._batched(x) else 0
         if self.batch is not None and not first:
             return None
@@ -116,7 +116,7 @@ def read_clouds(
     dtype: torch.dtype,
     generator: torch.Generator,
 ) -> Clouds:
-    """Check the inputs, bring them to the network's device and to `dtype`, and see to it that there are enough."""
+    """Check the inputs, move them to the network's device and to `dtype`, and add clouds if there are too few."""
     if isinstance(net, RevisedModel):
         inputs, args = net.inputs, tuple(points) if isinstance(points, (tuple, list)) else (points,)
         _check_as_revised(inputs, args)
@@ -172,7 +172,7 @@ def _bumps(count: int, generator: torch.Generator) -> Tensor:
     return points / points.norm(dim=-1).max()
 
 
-def random_turns(rotations: Tensor, clouds: int) -> list[Tensor]:
+def per_cloud(rotations: Tensor, clouds: int) -> list[Tensor]:
     """Random rotations dealt out so that each cloud gets all of them, in a different order: R × (B, 3, 3)."""
     return [torch.stack([rotations[(i + b) % len(rotations)] for b in range(clouds)]) for i in range(len(rotations))]
 
@@ -185,13 +185,10 @@ def dealt_out(rotations: Tensor, clouds: int) -> list[Tensor]:
 
 def cube_rotations() -> Tensor:
     """The 24 rotations of a cube, the identity first: (24, 3, 3), exact in every dtype."""
-    found = []
-    for order, signs in product(permutations(range(3)), product((1.0, -1.0), repeat=3)):
-        matrix = torch.zeros(3, 3, dtype=torch.float64)
-        matrix[range(3), order] = torch.tensor(signs, dtype=torch.float64)
-        if torch.linalg.det(matrix) > 0:
-            found.append(matrix)
-    return torch.stack(found)
+    identity = torch.eye(3, dtype=torch.float64)
+    choices = product(permutations(range(3)), product((1, -1), repeat=3))
+    signed = [identity.new_tensor(signs).diag() @ identity[list(order)] for order, signs in choices]
+    return torch.stack([matrix for matrix in signed if torch.linalg.det(matrix) > 0])
 
 
 def _check_as_revised(inputs: Inputs, args: tuple[Any, ...]) -> None:
@@ -205,7 +202,7 @@ def _check_as_revised(inputs: Inputs, args: tuple[Any, ...]) -> None:
 
 
 def _stretched(args: tuple[Any, ...], inputs: Inputs, generator: torch.Generator) -> tuple[Any, ...]:
-    """Clouds of the same kind: stretched along x, y and z by up to 1.5, with noise of 5 % of their size."""
+    """Similar clouds: stretched along x, y and z by up to 1.5, with noise of 5 % of their size."""
     out = list(args)
     stretch = (torch.rand(3, generator=generator, dtype=torch.float64) - 0.5).mul(0.8).exp()
     for i, axis in enumerate(inputs.axes):

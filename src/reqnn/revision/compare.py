@@ -1,7 +1,7 @@
-"""What a layer may do under a rotation or a new order of the points, and by how much it misses that.
+"""What a layer may do under a rotation or a new order of the points, and the error against that.
 
-Errors are relative: max |value − expected| / rms(reference). The root mean square, not the largest entry, so that a few
-large entries hide little; at least √tiny of the dtype (1e-154 in float64), below which norms underflow.
+Errors are relative: max |value − expected| / rms(reference). The root mean square, so that a few large entries hide little;
+at least √tiny of the dtype (1e-154 in float64), below which norms underflow.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ _MOST_AXES = 3  # of points, in one layer's output
 
 @dataclass(frozen=True)
 class Value:
-    """A floating tensor that a layer gave: plain, or the components (3, *) or (4, *) of quaternions."""
+    """A floating-point output of a layer: plain, or the components (3, *) or (4, *) of quaternions."""
 
     data: Tensor
     quaternion: bool
 
     @property
     def hidden(self) -> int:
-        """How many axes come before those that the network's code sees."""
+        """The number of leading axes that the network's code does not see."""
         return int(self.quaternion)
 
 
 def values_of(tree: Any, copy: bool = False) -> list[Value]:
-    """The floating tensors in a layer's output; index tensors do not count."""
+    """The floating-point tensors in a layer's output; index tensors are left out."""
     return [Value(value.data.clone() if copy else value.data, value.quaternion) for value in _values(tree)]
 
 
@@ -74,20 +74,20 @@ def relative_error(value: Tensor, expected: Tensor, scale: float) -> float:
 
 
 def relative_spread(value: Tensor, reference: Tensor, scale: float) -> float:
-    """rms(value − reference) / scale: how far outputs of different clouds lie apart."""
+    """rms(value − reference) / scale: how much the outputs of different clouds differ."""
     if value.shape != reference.shape:
         return math.inf
     return scale_of(value.double() - reference.double()) / scale
 
 
 Expect = Callable[[Tensor, Any], Tensor]
-"""(reference, what was done to the input) → what the layer should give."""
+"""(reference, transformation of the input) → the expected output."""
 
 
 class Property:
-    """A property that a layer may have in one of several ways (unchanged, or permuted along this or that axis).
+    """A property that a layer may have in one of several ways (unchanged, or permuted along one axis or another).
 
-    All passes must agree on one way: the error is the smallest, over the ways, of the largest over the passes.
+    All passes must agree on one way: the error is the minimum over the ways of the maximum over the passes.
     """
 
     def __init__(self, ways: dict[str, Expect], tolerance: float) -> None:
@@ -95,7 +95,7 @@ class Property:
         self._ways, self._tolerance, self._passes = ways, tolerance, 0
 
     def compare(self, value: Tensor, reference: Tensor, scale: float, done: Any) -> None:
-        """Take a pass into account; once a way holds, ways that do not are dropped."""
+        """Add a pass; once a way holds, ways that do not are dropped."""
         self._passes += 1
         for way in list(self.errors):
             error = relative_error(value, self._ways[way](reference, done), scale)
@@ -104,13 +104,13 @@ class Property:
             self.errors = {way: error for way, error in self.errors.items() if error <= self._tolerance}
 
     def fail(self) -> None:
-        """The layer gave something else altogether: another shape, or more calls."""
+        """The output cannot be compared: another shape, or more calls."""
         self._passes += 1
         self.errors = dict.fromkeys(self.errors, math.inf)
 
     @property
     def error(self) -> float:
-        """NaN where nothing was measured."""
+        """NaN if nothing was measured."""
         return min(self.errors.values()) if self._passes else math.nan
 
     @property
@@ -120,7 +120,7 @@ class Property:
 
 
 def ways_to_rotate(value: Value, clouds: int, free: bool) -> dict[str, Expect]:
-    """Quaternions must turn with their cloud and real features stay; `free` real ones may turn on an axis of 3."""
+    """Quaternions must rotate with their cloud, real features must not change; `free` ones may rotate on an axis of size 3."""
     ways: dict[str, Expect] = {}
     if not value.quaternion:
         ways["unchanged"] = lambda reference, rotations: reference
@@ -133,7 +133,7 @@ def ways_to_rotate(value: Value, clouds: int, free: bool) -> dict[str, Expect]:
 
 
 def ways_to_reorder(value: Value, clouds: int, sizes: Sequence[int]) -> dict[str, Expect]:
-    """A layer may ignore the order of the points, or follow it on one or more axes (a (B, N, N) attention map: two)."""
+    """A layer may ignore the order of the points, or follow it on one or more axes (two for a (B, N, N) attention map)."""
     ways: dict[str, Expect] = {"unchanged": lambda reference, orders: reference}
     for split in _splits(value, clouds):
         shape = split.shape_of_one(value.data.shape)
@@ -148,7 +148,7 @@ def ways_to_reorder(value: Value, clouds: int, sizes: Sequence[int]) -> dict[str
 
 
 def block_of(reference: Tensor, shape: Sequence[int], clouds: int, index: int, hidden: int) -> Tensor:
-    """The part of a batch's output that belongs to one cloud, whose output alone has `shape`."""
+    """The part of a batch's output that belongs to one cloud, whose own output has `shape`."""
     for axis in range(hidden, min(reference.dim(), len(shape))):
         if reference.shape[axis] == clouds * shape[axis] and clouds > 1:
             reference = reference.narrow(axis, index * shape[axis], shape[axis])
@@ -157,7 +157,7 @@ def block_of(reference: Tensor, shape: Sequence[int], clouds: int, index: int, h
 
 @dataclass(frozen=True)
 class _Split:
-    """How a tensor falls into clouds: along an axis, cloud after cloud, or (no axis) all of it is of one cloud."""
+    """How a tensor splits into clouds: along an axis, cloud after cloud, or (no axis) all of it belongs to one cloud."""
 
     axis: int | None
     cloud: int

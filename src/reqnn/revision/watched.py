@@ -19,15 +19,7 @@ from reqnn.tensor import quaternions
 OUTPUT = "(output)"
 Visit = Callable[[str, Any], None]
 
-_DROPOUTS = {
-    "dropout",
-    "dropout1d",
-    "dropout2d",
-    "dropout3d",
-    "feature_dropout",
-    "alpha_dropout",
-    "feature_alpha_dropout",
-}
+_DROPOUTS = {"dropout", "dropout1d", "dropout2d", "dropout3d", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"}
 _FACTORIES = {"zeros", "ones", "empty", "full", "eye", "tensor", "arange", "linspace", "logspace", "rand", "randn"}
 
 
@@ -58,8 +50,8 @@ class WatchedCopy:
     """A copy of a network; the user's own is left as it is.
 
     Attributes:
-        calibrated: how many normalisation layers had statistics that no training step had touched.
-        calibration_error: why they could not be set, "" where they could.
+        calibrated: how many normalisation layers had never updated their statistics.
+        calibration_error: why these could not be set, or "".
     """
 
     def __init__(self, net: nn.Module, dtype: torch.dtype, seed: int) -> None:
@@ -94,9 +86,9 @@ class WatchedCopy:
             module.train()
 
     def calibrate(self, args: tuple[Any, ...]) -> None:
-        """Set normalisation statistics that were never updated: untrained networks are nearly constant in eval mode.
+        """Set statistics that were never updated, by one training-mode pass with momentum 1.
 
-        One training-mode pass with momentum 1 does it: each layer sees inputs that are already normalised.
+        Without them an untrained network is nearly constant in eval mode.
         """
         if not self._fresh:
             return
@@ -117,7 +109,7 @@ class WatchedCopy:
 
     @contextmanager
     def _own_random_state(self) -> Iterator[None]:
-        """Every pass draws the same random numbers, and the caller's generators stay where they are."""
+        """Every pass draws the same random numbers; the caller's generators are not changed."""
         cuda = sorted({t.device.index or 0 for t in self.net.parameters() if t.is_cuda})
         with torch.random.fork_rng(devices=cuda):
             torch.default_generator.manual_seed(self.seed)
@@ -138,7 +130,7 @@ class WatchedCopy:
             if self._visit is not None:
                 self._calls[name] += 1
                 calls = self._calls[name]
-                with torch._C.DisableTorchFunction():  # what is compared is plain, and need not go through the mode
+                with torch._C.DisableTorchFunction():  # comparisons use plain tensors: skip the mode
                     self._visit(name if calls == 1 else f"{name}#{calls}", output)
 
         return hook
@@ -148,7 +140,7 @@ class WatchedCopy:
 
 
 def _silence(module: nn.Module) -> None:
-    """Take dropout out of a module."""
+    """Switch off the dropout of a module."""
     if isinstance(module, nn.modules.dropout._DropoutNd):
         module.p = 0.0
     elif isinstance(module, (nn.MultiheadAttention, nn.RNNBase)):
@@ -163,7 +155,7 @@ def _merely_holds(module: nn.Module) -> bool:
 
 
 def _never_updated(module: nn.Module) -> bool:
-    """Whether running statistics stand where initialisation put them."""
+    """Whether running statistics still have their initial values."""
     if isinstance(module, torch.jit.ScriptModule):
         return False
     count = getattr(module, "num_batches_tracked", None)

@@ -1,4 +1,4 @@
-"""Training and evaluation: `fit` trains, `load_run` gives back what was trained, `evaluate` turns the objects."""
+"""Training and evaluation: `fit` trains, `load_run` loads a trained network, `evaluate` tests it on rotated objects."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The batch of each step, as a function of the step: order and augmentation depend on nothing that happened before.
+"""The batch of each step as a function of the step: order and augmentation depend on nothing else.
 
-So a run that goes on in the middle of an epoch sees the very batches it would have seen, with any number of workers.
+So a run that is resumed in the middle of an epoch sees the same batches, with any number of workers.
 """
 
 from __future__ import annotations
@@ -18,25 +18,25 @@ from reqnn.errors import InputError
 from reqnn.train.config import TrainConfig
 
 ORDER, AUGMENTATION, FORWARD = range(3)
-"""Streams of random numbers, one for each use of the seed."""
+"""Random streams, one for each use of the seed."""
 
 
 def derived_seed(*parts: int) -> int:
-    """A seed of 63 bits from several numbers, such as (seed, stream, step): near numbers give unrelated seeds."""
+    """A 63-bit seed from several numbers, such as (seed, stream, step)."""
     return int(np.random.SeedSequence(parts).generate_state(1, np.uint64)[0] >> np.uint64(1))
 
 
 class Batches(Dataset[tuple[Tensor, Tensor]]):
     """Item s is this process's share of the batch of step s, counted from 0 over all epochs.
 
-    Each epoch goes through the set in an order of its own; what does not fill a batch is left out of that epoch.
+    Each epoch has its own order; an incomplete last batch is dropped.
 
     Shapes: item: points (batch / processes, N, 3), labels (batch / processes,)
     """
 
     def __init__(self, clouds: PointClouds, config: TrainConfig, rank: int = 0, processes: int = 1) -> None:
         if len(clouds) < config.batch:
-            raise InputError(f"batch is {config.batch}, but there are only {len(clouds)} training clouds; make it smaller")
+            raise InputError(f"batch is {config.batch}, but there are only {len(clouds)} training clouds; reduce it")
         wanted, present = config.sampled_from or config.points, clouds.points.shape[1]
         if present < wanted:
             setting = "sampled_from" if config.sampled_from else "points"
@@ -55,7 +55,7 @@ class Batches(Dataset[tuple[Tensor, Tensor]]):
         index = self._epoch_order(epoch)[place * batch : (place + 1) * batch]
         points, labels = self.clouds.points[index], self.clouds.labels[index]
         generator = torch.Generator().manual_seed(derived_seed(self.config.seed, AUGMENTATION, step))
-        # The whole batch is augmented in each process, so that the result does not depend on their number.
+        # Each process augments the whole batch, so that the result does not depend on their number.
         if self.config.sampled_from:
             points = random_subset(points[:, : self.config.sampled_from], generator, self.config.points)
         points = self.augmentation(points[:, : self.config.points], generator)
@@ -82,7 +82,7 @@ class Batches(Dataset[tuple[Tensor, Tensor]]):
 
 
 def augmentation(config: TrainConfig, up: str) -> Augmentation:
-    """What the settings do to a training cloud of a data set with this vertical axis."""
+    """The augmentation of the settings, for a data set with this vertical axis."""
     return Augmentation(
         scale=(1 / (1 + config.scale), 1 + config.scale),
         stretch=(1 / (1 + config.stretch), 1 + config.stretch),
@@ -93,5 +93,5 @@ def augmentation(config: TrainConfig, up: str) -> Augmentation:
 
 
 def _ignore_interrupts(worker: int) -> None:
-    """Ctrl-C reaches the workers, too; the training process decides when they end."""
+    """Ctrl-C reaches the workers too, but the training process decides when they end."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,7 +1,7 @@
-"""Statistics of batch-norms that belong to the weights as they are.
+"""Recompute batch-norm statistics for the current weights.
 
-A running average follows the weights with a delay of some ten steps. While weights move fast, a network in eval mode then
-divides by what its features used to be; in a quaternion network, where nothing subtracts a mean, such factors multiply.
+A running average lags by about ten steps. While weights change fast, a network in eval mode then divides by outdated
+statistics; in a quaternion network, where no mean is subtracted, such factors multiply.
 """
 
 from __future__ import annotations
@@ -18,11 +18,9 @@ from reqnn.train.prediction import evaluating
 
 @torch.no_grad()
 def recalibrate(model: nn.Module, batches: Iterable[Tensor]) -> int:
-    """Set the running statistics of all batch-norms, real and quaternion, to their means over some batches; give their number.
+    """Set the running statistics of all batch-norms to their means over some batches (B, N, 3); return the number of batches.
 
-    All other layers are in eval mode meanwhile, so that dropout does not enter. Without batches nothing changes.
-
-    Shapes: each batch (B, N, 3)
+    All other layers are in eval mode, so there is no dropout. Without batches nothing changes.
     """
     like = next(model.parameters())
     norms = tracking_norms(model)
@@ -42,13 +40,13 @@ def recalibrate(model: nn.Module, batches: Iterable[Tensor]) -> int:
 
 
 def tracking_norms(model: nn.Module) -> list[Any]:
-    """The batch-norm modules of a network that keep running statistics."""
+    """The batch-norm modules with running statistics."""
     kinds = (nn.modules.batchnorm._BatchNorm, QuaternionBatchNorm)
     return [module for module in model.modules() if isinstance(module, kinds) and module.track_running_stats]
 
 
 def _restart(norms: list[Any]) -> None:
-    """Forget what was, and take a plain mean over the batches to come."""
+    """Reset the statistics; then take a plain mean over the next batches."""
     for norm in norms:
         norm.reset_parameters() if isinstance(norm, QuaternionBatchNorm) else norm.reset_running_stats()
         norm.momentum = None

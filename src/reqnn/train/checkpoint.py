@@ -1,4 +1,4 @@
-"""The state of a training run on disk: enough to go on to the same weights, bit for bit, and never half-written."""
+"""Checkpoints: enough to resume a run bit for bit, written atomically."""
 
 from __future__ import annotations
 
@@ -22,15 +22,15 @@ STATE, PREVIOUS = "state.safetensors", "state.previous.safetensors"
 
 @dataclass
 class Progress:
-    """Where a run stands. Random states are not in it: order, augmentation and dropout are functions of seed and step.
+    """The progress of a run. It holds no random states: order, augmentation and dropout are functions of seed and step.
 
     Attributes:
-        step: steps of the optimizer done.
-        best: the best value of the task's metric in validation so far, and its epoch.
-        history: one row of the log an epoch.
+        step: optimizer steps done.
+        best: the best validation metric so far.
+        history: one row of the log per epoch.
         sums: loss, metric and clouds of the current epoch.
-        seconds: spent so far.
-        ground: what the run stands on beside its settings: the clouds, by their fingerprints, and the precision.
+        seconds: time spent.
+        inputs_fingerprint: the fingerprints of the clouds, and the precision.
     """
 
     step: int = 0
@@ -39,10 +39,10 @@ class Progress:
     history: list[dict[str, float]] = field(default_factory=list)
     sums: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])
     seconds: float = 0.0
-    ground: dict[str, str] = field(default_factory=dict)
+    inputs_fingerprint: dict[str, str] = field(default_factory=dict)
 
     def count(self, loss: float, score: float, clouds: int) -> None:
-        """Add a forward pass: its mean loss, and the sum of the metric over its clouds."""
+        """Add a forward pass: its mean loss, and the summed metric of its clouds."""
         self.sums = [self.sums[0] + loss * clouds, self.sums[1] + score, self.sums[2] + clouds]
 
     @property
@@ -52,11 +52,11 @@ class Progress:
 
     @property
     def metric(self) -> float:
-        """The mean of the metric over the clouds of the epoch so far."""
+        """The mean metric of the epoch so far."""
         return self.sums[1] / max(self.sums[2], 1)
 
     def end_epoch(self, row: dict[str, float], task: Task) -> bool:
-        """Add an epoch's row to the log and start the next; whether it is the best so far."""
+        """Add an epoch's row to the log; return whether it is the best so far."""
         self.history.append(row)
         self.sums = [0.0, 0.0, 0.0]
         value = row[f"validation_{task.metric}"]
@@ -73,7 +73,7 @@ def save_state(
     optimizer: torch.optim.Optimizer,
     average: nn.Module | None = None,
 ) -> None:
-    """Write the state; the one before is kept beside it, in case the disk damages this one."""
+    """Write the state; the previous one is kept as a backup."""
     tensors = {f"model/{name}": tensor for name, tensor in model_tensors(model).items()}
     if average is not None:
         tensors |= {f"average/{name}": tensor for name, tensor in model_tensors(average).items()}
@@ -97,7 +97,7 @@ def save_state(
 def load_state(
     folder: Path, model: nn.Module, optimizer: torch.optim.Optimizer, average: nn.Module | None = None
 ) -> Progress | None:
-    """Put the state of a run back; where the last one is damaged, the one before. None where there is none."""
+    """Restore the state of a run, or its backup if the state is damaged; None without a checkpoint."""
     problems = []
     for name in (STATE, PREVIOUS):
         path = folder / name
@@ -109,12 +109,15 @@ def load_state(
             problems.append(str(error))
             continue
         if problems:
-            print(f"{problems[0]}; going on from {name}", file=sys.stderr)
+            print(f"{problems[0]}; resuming from {name}", file=sys.stderr)
         load_model_tensors(model, _part(tensors, "model/"), str(path))
         if average is not None:
             load_model_tensors(average, _part(tensors, "average/"), str(path))
         _load_optimizer(optimizer, _part(tensors, "optimizer/"), _part(about["optimizer"], "optimizer/"))
-        return Progress(**about["progress"])
+        progress = about["progress"]
+        if "ground" in progress:  # the name in version 0.1
+            progress["inputs_fingerprint"] = progress.pop("ground")
+        return Progress(**progress)
     if problems:
         raise InputError(f"no checkpoint can be read: {'; '.join(problems)}")
     return None
@@ -133,9 +136,9 @@ def _load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor]
 
 
 def check_disk(folder: Path, model: nn.Module, averaged: bool) -> None:
-    """Raise `InputError` before hours are spent: where the folder cannot be written to or will not hold the checkpoints."""
+    """Raise `InputError` before training if the folder cannot be written to or is too full for the checkpoints."""
     weights = sum(tensor.nbytes for tensor in model_tensors(model).values())
-    # Three states while one is written, each with two moments of Adam; best, last and one being written.
+    # Three states at a time, each with two moments of Adam; and best, last and one being written.
     needed = weights * (3 * (3 + averaged) + 3) + 10_000_000
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -152,12 +155,12 @@ def check_disk(folder: Path, model: nn.Module, averaged: bool) -> None:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a small file whole or not at all."""
+    """Write a small file atomically."""
     partial = path.with_name(f".{path.name}.partial")
     partial.write_text(text, encoding="utf-8")
     partial.replace(path)
 
 
 def write_json(path: Path, data: Any) -> None:
-    """Write JSON whole or not at all."""
+    """Write JSON atomically."""
     write_text(path, json.dumps(data, indent=2, ensure_ascii=False, default=str) + "\n")

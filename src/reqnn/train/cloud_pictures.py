@@ -1,4 +1,4 @@
-"""Clouds on paper: seen from a little above and aside, near points dark."""
+"""Pictures of clouds, seen from above at an angle; near points are dark."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from torch import Tensor
 from reqnn.extras import need
 
 GREY, BLUE, RED, GREEN = "#4b5563", "#1f5fa8", "#c44e52", "#2a9d8f"
-FRAME = 0.9  # half the width of a picture; few objects fill the unit sphere, and what reaches over is not cut off
+FRAME = 0.9  # half the width of a picture; few objects fill the unit sphere, and points beyond it are not clipped
 
 
 def camera(up: str = "y", aside: float = 35.0, above: float = 22.0) -> Tensor:
@@ -32,7 +32,7 @@ def camera(up: str = "y", aside: float = 35.0, above: float = 22.0) -> Tensor:
 
 
 def draw_cloud(panel: Any, xyz: Tensor, colour: str = BLUE, view: Tensor | None = None, size: float = 5.0) -> None:
-    """Points (N, 3) on matplotlib axes; what is far away is pale."""
+    """Points (N, 3) on matplotlib axes; far points are pale."""
     seen = xyz.detach().double().cpu() @ (camera() if view is None else view).T
     x, y, depth = seen[seen[:, 2].argsort()].T.numpy()
     shades = need("matplotlib.colors").LinearSegmentedColormap.from_list("", ["#e3e7ec", colour])
@@ -86,7 +86,7 @@ def draw_grid(
 def draw_arrows(
     panel: Any, xyz: Tensor, vectors: Tensor, colour: str, view: Tensor | None = None, length: float = 0.28, clip: bool = False
 ) -> None:
-    """Vectors (N, 3) at points (N, 3), at most `length` long on the same axes as the cloud; `clip` cuts them at the panel."""
+    """Vectors (N, 3) at points (N, 3), at most `length` long; `clip` cuts them off at the panel."""
     look = (camera() if view is None else view)[:2]
     arrows = length * vectors / vectors.norm(dim=-1, keepdim=True).clamp(min=1)
     panel.quiver(

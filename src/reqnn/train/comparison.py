@@ -1,4 +1,4 @@
-"""Networks that give clouds back, side by side: upright and turned."""
+"""Compare reconstruction networks, upright and rotated."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any
 import torch
 
 from reqnn.data.dataset import PointClouds
-from reqnn.data.rotation import random_rotations, turn
+from reqnn.data.rotation import random_rotations, rotate_by
 from reqnn.train.prediction import predict
 from reqnn.train.reconstruction import ReconstructionEvaluation, evaluate_reconstruction
 from reqnn.train.run import Run
@@ -21,13 +21,7 @@ SHOWN = 6  # objects in the picture
 
 @dataclass(frozen=True)
 class Comparison:
-    """One network's figures.
-
-    Attributes:
-        name: of the network in tables.
-        run: where it comes from.
-        results: one for each protocol.
-    """
+    """The results of one network, one per protocol."""
 
     name: str
     run: Run
@@ -35,11 +29,11 @@ class Comparison:
 
     @property
     def parameters(self) -> int:
-        """Numbers that were learned."""
+        """The number of parameters."""
         return count_parameters(self.run.model)
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON takes it."""
+        """For JSON."""
         return {
             "run": self.name,
             "config": self.run.config.without_folders(),
@@ -57,7 +51,7 @@ def compare(
     batch: int = 32,
     emd: int = 0,
 ) -> list[Comparison]:
-    """Test each run, by name, on its clouds under each protocol; all see the same rotations."""
+    """Test each run on its clouds under each protocol, all with the same rotations."""
     return [
         Comparison(name, run, [evaluate_reconstruction(run.model, clouds, p, copies, seed, batch, emd) for p in protocols])
         for name, (run, clouds) in loaded.items()
@@ -65,15 +59,15 @@ def compare(
 
 
 def draw_comparison(loaded: dict[str, tuple[Run, PointClouds]], path: Path, seed: int = 0) -> Path:
-    """Some test objects, upright and turned, and what each network makes of them."""
+    """Draw some test objects, upright and rotated, and their reconstructions."""
     from reqnn.train.cloud_pictures import BLUE, GREY, RED, camera, draw_grid
 
     clouds = next(iter(loaded.values()))[1]
     chosen = _different(clouds, SHOWN)
     points = clouds.points[chosen].double()
-    turned = turn(points, random_rotations(len(points), "AR", torch.Generator().manual_seed(seed)))
+    rotated = rotate_by(points, random_rotations(len(points), "AR", torch.Generator().manual_seed(seed)))
     rows, names, colours = [], [], []
-    for state, given in (("", points), (", turned", turned)):
+    for state, given in (("", points), (", rotated", rotated)):
         rows.append(list(given))
         names.append(f"input{state}")
         colours.append(GREY)

@@ -1,4 +1,4 @@
-"""What a run shows while it trains: a progress bar on a terminal, plain lines elsewhere."""
+"""Training progress: a progress bar on a terminal, else plain lines."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ PAUSE = 30.0  # seconds between plain lines within an epoch
 
 
 class Display:
-    """Loss, metric, clouds a second and time left of a run of `steps` steps; silent where `shown` is False."""
+    """Loss, metric, clouds per second and time left of a run of `steps` steps; silent if `shown` is False."""
 
     def __init__(self, task: Task, epochs: int, steps: int, start: int, batch: int, shown: bool = True) -> None:
         self.task, self.epochs, self.steps, self.batch, self.shown = task, epochs, steps, batch, shown
-        self.pace = 0.0  # seconds a step, a moving average
+        self.pace = 0.0  # seconds per step, a moving average
         self._last = self._printed = time.monotonic()
         self._bar: Any = None
         if shown and sys.stdout.isatty():
@@ -58,7 +58,7 @@ class Display:
         )
 
     def line(self, text: str) -> None:
-        """A line of its own, above the bar where there is one."""
+        """Print a line, above the bar if there is one."""
         if not self.shown:
             return
         self._printed = time.monotonic()
@@ -69,7 +69,7 @@ class Display:
 
     @property
     def speed(self) -> float:
-        """Clouds a second."""
+        """Clouds per second."""
         return self.batch / self.pace if self.pace else 0.0
 
 

@@ -1,4 +1,4 @@
-"""How a network holds up when the objects are turned: accuracy, confusion, consistency."""
+"""Evaluation on rotated objects: accuracy, confusion, consistency."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from torch import Tensor, nn
 
 from reqnn import data, quaternion
 from reqnn.data.dataset import PointClouds
-from reqnn.data.rotation import turn
+from reqnn.data.rotation import rotate_by
 from reqnn.errors import InputError
 from reqnn.train.prediction import predict
 
 
 @dataclass(frozen=True)
 class Evaluation:
-    """What a network reaches on a test set under one rotation protocol.
+    """The results on a test set under one rotation protocol.
 
     Attributes:
-        protocol, copies, seed: how often and how each shape is turned.
+        protocol, copies, seed: of the rotations; `copies` per shape.
         shapes: the number of test shapes.
-        accuracy: the share of right answers over all shapes and rotations.
-        class_accuracy: its mean over the classes, each counting the same.
-        per_class: by class name; None where the test set has none of that class.
-        confusion: row: the true class, column: the answer, in numbers of clouds.
-        inconsistent: the share of shapes whose answer changes over their rotations.
-        changed: which shapes these are.
-        logit_change: the largest difference of a logit of one shape between two of its rotations.
-        logit_spread: the standard deviation of the logits between different shapes, to see the former beside.
+        accuracy: over all shapes and rotations.
+        class_accuracy: the mean of the accuracies of the classes.
+        per_class: accuracy by class name; None if the test set has none of that class.
+        confusion: counts; row: true class, column: answer.
+        inconsistent: the share of shapes whose answer changes with the rotation.
+        changed: the indices of these shapes.
+        logit_change: the largest change of a logit of one shape between two rotations.
+        logit_spread: the standard deviation of the logits between shapes, for comparison.
     """
 
     protocol: str
@@ -47,29 +47,26 @@ class Evaluation:
     logit_spread: float
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON takes it."""
+        """For JSON."""
         return asdict(self)
 
 
 def evaluate(
     model: nn.Module, clouds: PointClouds, protocol: str = "AR", copies: int = 10, seed: int = 0, batch: int = 32
 ) -> Evaluation:
-    """Test a network on clouds turned by a protocol: each `copies` times, by rotations that the seed decides; NR once."""
+    """Test a network on clouds rotated by a protocol: each `copies` times, seeded; NR once."""
     copies = 1 if protocol == "NR" else copies
-    turned = data.rotated_test_set(clouds, clouds.up if protocol == "vertical" else protocol, copies, seed)
+    rotated = data.rotated_test_set(clouds, clouds.up if protocol == "vertical" else protocol, copies, seed)
     if not len(clouds):
         raise InputError(f"{clouds.name} {clouds.split}: there are no clouds to test on")
-    logits = torch.cat([predict(model, points, batch) for points, _, _ in turned.batches(16 * batch)])
+    logits = torch.cat([predict(model, points, batch) for points, _, _ in rotated.batches(16 * batch)])
     if logits.shape[1] != len(clouds.classes):
-        raise InputError(f"the network tells {logits.shape[1]} classes apart; {clouds.name} has {len(clouds.classes)}")
+        raise InputError(f"the network has {logits.shape[1]} classes; {clouds.name} has {len(clouds.classes)}")
     return measure(logits.unflatten(0, (len(clouds), copies)), clouds, protocol, seed)
 
 
 def measure(logits: Tensor, clouds: PointClouds, protocol: str, seed: int = 0) -> Evaluation:
-    """The figures of given logits.
-
-    Shapes: logits (shapes, copies, classes)
-    """
+    """The results of given logits (shapes, copies, classes)."""
     shapes, copies, count = logits.shape
     answers = logits.argmax(-1)
     labels = clouds.labels.unsqueeze(1).expand(-1, copies)
@@ -97,7 +94,7 @@ def measure(logits: Tensor, clouds: PointClouds, protocol: str, seed: int = 0) -
 def accuracy_by_angle(
     model: nn.Module, clouds: PointClouds, angles: Sequence[float], seed: int = 0, batch: int = 32
 ) -> list[float]:
-    """The accuracy on clouds turned by each of these angles, in degrees, about an axis drawn for each cloud."""
+    """The accuracy on clouds rotated by each of these angles, in degrees, about a random axis per cloud."""
     generator = torch.Generator().manual_seed(seed)
     axes = torch.randn(len(clouds), 3, generator=generator, dtype=torch.float64)
     axes = axes / axes.norm(dim=-1, keepdim=True)
@@ -105,6 +102,6 @@ def accuracy_by_angle(
     for angle in angles:
         theta = torch.full((len(clouds),), angle, dtype=torch.float64).deg2rad()
         matrices = quaternion.to_matrix(quaternion.from_axis_angle(axes, theta))
-        answers = predict(model, turn(clouds.points, matrices), batch).argmax(-1)
+        answers = predict(model, rotate_by(clouds.points, matrices), batch).argmax(-1)
         found.append((answers == clouds.labels).double().mean().item())
     return found

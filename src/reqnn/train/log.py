@@ -1,4 +1,4 @@
-"""The log of a run: log.csv, metrics.json, a picture of the learning curve, and TensorBoard's files where asked."""
+"""The log of a run: log.csv, metrics.json, a plot of the learning curve, and TensorBoard files if asked."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REDRAW = 60.0  # seconds between two drawings of the curve while training
 
 
 class RunLog:
-    """Writes the rows of a run, one an epoch, to its folder; everything is rewritten whole, so that it can go back."""
+    """Writes the log of a run, one row per epoch; files are rewritten completely, so that a resumed run can go back."""
 
     def __init__(self, folder: Path, task: Task, tensorboard: bool = False, step: int = 0) -> None:
         self.folder, self.task = folder, task
@@ -24,7 +24,7 @@ class RunLog:
         self._events: Any = _events(folder / "tensorboard", step) if tensorboard else None
 
     def write(self, history: list[dict[str, float]], metrics: dict[str, Any], final: bool = False) -> None:
-        """All rows to log.csv, the last one to TensorBoard, metrics.json; the curve now and then, and at the end."""
+        """Write log.csv, metrics.json and the last row to TensorBoard; draw the curve every minute and at the end."""
         write_json(self.folder / "metrics.json", metrics)
         table = io.StringIO()
         writer = csv.DictWriter(table, list(history[0]))
@@ -41,7 +41,7 @@ class RunLog:
 
 
 def draw_curve(history: list[dict[str, float]], task: Task, path: Path) -> None:
-    """Loss and metric against the epoch, training and validation; what falls towards 0 on a logarithmic scale."""
+    """Loss and metric against the epoch, training and validation; logarithmic for metrics that decrease."""
     figure = need("matplotlib.figure").Figure(figsize=(9, 3.4), layout="constrained")
     epochs = [row["epoch"] for row in history]
     for axis, what in zip(figure.subplots(1, 2), ("loss", task.metric), strict=True):

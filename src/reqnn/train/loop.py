@@ -4,7 +4,7 @@
     reqnn train --preset quick --model dgcnn --equivariant --data modelnet40
     torchrun --nproc-per-node 8 -m reqnn.cli train --preset paper --model dgcnn --equivariant --data modelnet40
 
-`fit` prepares and `walk` goes over the steps; `Training` knows what one step, one epoch and one checkpoint are.
+`fit` prepares, `walk` runs the steps; `Training` implements a step, an epoch and a checkpoint.
 """
 
 from __future__ import annotations
@@ -49,22 +49,22 @@ def fit(
     resume: bool = False,
     quiet: bool = False,
 ) -> Run:
-    """Train a network; its folder holds settings, log, weights and all that is needed to go on.
+    """Train a network; the run's folder holds settings, log, weights and a checkpoint.
 
     Args:
-        train, validation: clouds to train on and to choose the best weights by. Default: those that the settings name.
-        model: a network of your own, instead of the one that the settings name: clouds (B, N, 3) to logits
-            (B, classes), or to clouds where the task is reconstruction.
-        resume: go on where the folder holds a run that was stopped; the result is the same as if it had not been.
-        quiet: show nothing.
+        train, validation: clouds for training and for selecting the best weights. Default: those of the settings.
+        model: your own network instead of that of the settings: clouds (B, N, 3) to logits (B, classes), or to clouds
+            for reconstruction.
+        resume: resume the run in the folder, if any; reproduces the uninterrupted run bit for bit.
+        quiet: print nothing.
 
     Raises:
-        Stopped: it was interrupted (Ctrl-C, SIGTERM) and has written a checkpoint.
+        Stopped: after an interruption (Ctrl-C, SIGTERM), with a checkpoint written.
     """
     fabric = connect(config)
     config = settle(config, fabric, resume)
     train, validation = choose_clouds(config, train, validation)
-    on_cpu = fabric.device.type == "cpu"  # elsewhere not every operation has a deterministic form
+    on_cpu = fabric.device.type == "cpu"  # on other devices not every operation can be deterministic
     with reproducible(config.threads, deterministic=on_cpu), Interruption() as interruption:
         training = prepare(config, fabric, train, validation, model)
         walk(training, interruption, fabric.is_global_zero and not quiet)
@@ -73,11 +73,11 @@ def fit(
 
 
 def settle(config: TrainConfig, fabric: Fabric, resume: bool) -> TrainConfig:
-    """The settings that the run has: those given, or those of the run that goes on."""
+    """The settings of the run: those given, merged with those of the run to resume."""
     settings = config.folder / "config.json"
     exists = bool(fabric.broadcast(settings.exists()))
     if exists and not resume:
-        raise InputError(f"{config.folder} holds a run already; --resume goes on with it, another --out starts a new one")
+        raise InputError(f"{config.folder} already holds a run; --resume continues it, another --out starts a new one")
     if exists:
         config = resumed(load_config(settings), config)
     fabric.barrier()  # all have read before one writes
@@ -87,10 +87,10 @@ def settle(config: TrainConfig, fabric: Fabric, resume: bool) -> TrainConfig:
 def choose_clouds(
     config: TrainConfig, train: PointClouds | None = None, validation: PointClouds | None = None
 ) -> tuple[PointClouds, PointClouds]:
-    """The clouds to train on and to validate by: those given, else those that the settings name; a split where one is missing.
+    """Training and validation clouds: those given, else those of the settings, split if needed.
 
-    The split does not depend on the seed of the settings: runs with different seeds can be compared. A `fraction` of the
-    training clouds is drawn by the seed, so that a larger one holds a smaller one.
+    The split does not depend on the seed of the settings, so that runs with different seeds can be compared. A `fraction` of
+    the training clouds is drawn by the seed; a larger fraction contains a smaller one.
     """
     if train is None:
         train = data.load(config.data, "train", points=config.sampled_from or config.points, root=config.root)
@@ -100,7 +100,7 @@ def choose_clouds(
     if validation is None:
         train, validation = data.split_validation(train, config.validation, seed=0)
     if not len(validation):
-        raise InputError(f"{train.name}: no clouds are left to validate by; raise validation or give more clouds")
+        raise InputError(f"{train.name}: no clouds are left for validation; raise validation or give more clouds")
     if config.fraction < 1:
         train, _ = data.split_validation(train, 1 - config.fraction, seed=config.seed)
     return train, replace(validation, points=validation.points[:, : config.points], normals=None)
@@ -109,7 +109,7 @@ def choose_clouds(
 def prepare(
     config: TrainConfig, fabric: Fabric, train: PointClouds, validation: PointClouds, model: nn.Module | None
 ) -> Training:
-    """Network, optimizer and batches, as they were where the run goes on; and a folder that can hold them."""
+    """Build network, optimizer and batches, restore the checkpoint if any, and check the folder."""
     from reqnn.provenance import provenance
 
     alone = fabric.world_size == 1
@@ -129,31 +129,32 @@ def prepare(
     wrapped, optimizer = fabric.setup(network, make_optimizer(network, config))
     average = copy.deepcopy(network) if config.ema else None
     progress = checkpoint.load_state(config.folder, network, optimizer, average) or Progress()
-    progress.ground = same_ground(progress.ground, train, validation, resolved_precision(config, fabric), config.folder)
+    precision = resolved_precision(config, fabric)
+    progress.inputs_fingerprint = check_inputs(progress.inputs_fingerprint, train, validation, precision, config.folder)
     return Training(config, make_task(config), fabric, network, wrapped, optimizer, average, batches, validation, progress)
 
 
-def same_ground(
+def check_inputs(
     before: dict[str, str], train: PointClouds, validation: PointClouds, precision: str, folder: Path
 ) -> dict[str, str]:
-    """What the run stands on; `InputError` where that is not what it stood on before, for it would become another run."""
+    """The fingerprint of the clouds and the precision; `InputError` if it changed since the run was started."""
     now = {"training": train.fingerprint(), "validation": validation.fingerprint(), "precision": precision}
     for name in ("training", "validation"):
         if before.get(name, now[name]) != now[name]:
             raise InputError(
-                f"{folder}: the {name} clouds are not those that the run was begun with, and batches and epochs would change "
-                "with them; put the data back, or start a new run"
+                f"{folder}: the {name} clouds are not those that the run was started with, so the batches would change; "
+                "restore the data, or start a new run"
             )
     if before.get("precision", precision) != precision:
         raise InputError(
-            f"{folder}: the run was begun in {before['precision']}, and would go on in {precision} here; "
-            "--accelerator chooses where to go on"
+            f"{folder}: the run was started in {before['precision']}, and would continue in {precision} here; choose the "
+            "device with --accelerator"
         )
     return now
 
 
 def walk(training: Training, interruption: Interruption, shown: bool) -> None:
-    """Go over the steps that are left: step, validate at the end of an epoch, write checkpoints, stop where asked."""
+    """Run the remaining steps: step, validate at the end of an epoch, write checkpoints, stop if asked."""
     config, fabric, progress, batches = training.config, training.fabric, training.progress, training.batches
     task = training.task
     log = RunLog(config.folder, task, config.tensorboard, progress.step) if fabric.is_global_zero else None
@@ -177,7 +178,7 @@ def walk(training: Training, interruption: Interruption, shown: bool) -> None:
                 training.save()
                 saved = time.monotonic()
             if stop:
-                display.line(f"stopped after step {progress.step}; reqnn train --resume --out {config.folder} goes on")
+                display.line(f"stopped after step {progress.step}; resume: reqnn train --resume --out {config.folder}")
                 raise Stopped(f"interrupted after step {progress.step}")
         training.save()
         if log is not None:
@@ -187,7 +188,7 @@ def walk(training: Training, interruption: Interruption, shown: bool) -> None:
 
 
 def headline(training: Training) -> str:
-    """What is trained on what, and where."""
+    """One line about network, data and device."""
     config, progress, processes = training.config, training.progress, training.fabric.world_size
     return (
         f"{'REQNN of ' * config.equivariant}{config.model} on {config.data}: "

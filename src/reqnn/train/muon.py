@@ -1,4 +1,4 @@
-"""Muon: steps of orthogonalised momentum on the hidden matrices, AdamW on all other parameters (Jordan et al., 2024)."""
+"""Muon: orthogonalised momentum on the hidden matrices, AdamW on all other parameters (Jordan et al., 2024)."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import torch
 from torch import Tensor, nn
 
 _NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
-"""Coefficients of the polynomial that moves all singular values to about 1 in five iterations."""
+"""Coefficients of the polynomial that brings all singular values to about 1 in five iterations."""
 
 ADAMW_LR = 3e-3
-"""The learning rate of AdamW on the parameters that Muon leaves out, at the top of the schedule."""
+"""The largest learning rate of AdamW on the other parameters."""
 
 
 class Muon(torch.optim.Optimizer):
@@ -77,7 +77,7 @@ class Muon(torch.optim.Optimizer):
 
 
 def orthogonalise(matrix: Tensor, iterations: int = 5) -> Tensor:
-    """The matrix with its singular values moved to about 1, from 0.7 to 1.2: U·Vᵀ of its decomposition, roughly.
+    """The matrix with all singular values moved to between 0.7 and 1.2: approximately U·Vᵀ.
 
     X ← a·X + (b·A + c·A²)·X with A = X·Xᵀ, from X = G/‖G‖. Shapes: (out, in) → (out, in).
     """
@@ -92,10 +92,10 @@ def orthogonalise(matrix: Tensor, iterations: int = 5) -> Tensor:
 
 
 def hidden_and_rest(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-    """The parameters that Muon trains, and all others.
+    """The parameters for Muon, and all others.
 
-    Muon trains those with two or more axes, but for the last layer: the last `nn.Linear` in the order in which the modules
-    are registered, or if there is none, the last parameter with two or more axes.
+    Muon trains those with two or more axes except the last layer: the last registered `nn.Linear`, or if there is none,
+    the last parameter with two or more axes.
     """
     matrices = [parameter for parameter in model.parameters() if parameter.ndim >= 2]
     linear = [module.weight for module in model.modules() if isinstance(module, nn.Linear)]

@@ -1,4 +1,4 @@
-"""The loss, the optimizer and the learning rate of a step."""
+"""Loss, optimizer and learning rate."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch.nn import functional as F
 from reqnn.train.config import TrainConfig
 from reqnn.train.muon import Muon, hidden_and_rest
 
-_RISE, _START = 0.3, 25.0  # of the one-cycle schedule: the share of the steps that rise, and lr / first learning rate
+_RISE, _START = 0.3, 25.0  # one-cycle schedule: share of rising steps, and lr / first learning rate
 
 
 def smoothed_cross_entropy(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> Tensor:
@@ -39,7 +39,7 @@ def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimiz
 
 
 def learning_rate(config: TrainConfig, step: int, steps_per_epoch: int) -> float:
-    """The learning rate of a step, counted from 0; it depends on nothing else, so that nothing has to be saved."""
+    """The learning rate of a step, counted from 0; a pure function, so there is no state to save."""
     steps = config.epochs * steps_per_epoch
     if config.schedule == "onecycle":
         rise = max(1, int(_RISE * steps))
@@ -62,7 +62,7 @@ def _cosine(start: float, end: float, progress: float) -> float:
 
 
 def moving_average_(average: nn.Module, model: nn.Module, decay: float, step: int) -> None:
-    """Move the weights and statistics of `average` towards the model's; early steps count more: (1 + t)/(10 + t)."""
+    """Update the moving average of weights and statistics; the decay is at most (1 + t)/(10 + t)."""
     weight = 1 - min(decay, (1 + step) / (10 + step))
     with torch.no_grad():
         pairs = zip(average.state_dict().values(), model.state_dict().values(), strict=True)

@@ -1,4 +1,4 @@
-"""Pictures of an evaluation: the confusion matrix, and the accuracy against the angle of rotation."""
+"""Plots of an evaluation: the confusion matrix, and the accuracy against the rotation angle."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ REVISED = ("#1f5fa8", "#2a9d8f", "#5b4fa2", "#4c9fd6")
 
 
 def draw_confusion(evaluation: Evaluation, title: str, path: Path) -> Path:
-    """Shares of the answers in each true class; the diagonal is right."""
+    """The confusion matrix, normalised per true class."""
     names = list(evaluation.per_class)
     size = max(4.5, 0.24 * len(names) + 2)
     figure = need("matplotlib.figure").Figure(figsize=(size, size), layout="constrained")
@@ -40,7 +40,7 @@ def draw_confusion(evaluation: Evaluation, title: str, path: Path) -> Path:
 def draw_angles(
     angles: Sequence[float], curves: dict[str, list[float]], revised: Sequence[str], chance: float, path: Path
 ) -> Path:
-    """Accuracy against the angle by which the objects are turned, one line a network; REQNNs in blue tones."""
+    """Accuracy against the rotation angle, one line per network; REQNNs in blue tones."""
     figure = need("matplotlib.figure").Figure(figsize=(7, 4), layout="constrained")
     axis = figure.subplots()
     colours = {True: iter(REVISED * len(curves)), False: iter(ORIGINALS * len(curves))}

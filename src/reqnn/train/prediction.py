@@ -1,4 +1,4 @@
-"""Logits of many clouds."""
+"""Batched prediction."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 @torch.no_grad()
 def predict(model: nn.Module, points: Tensor, batch: int = 64) -> Tensor:
-    """Logits of a network in eval mode, batch by batch, on the network's device and in its dtype; the result on the CPU.
+    """Outputs in eval mode, batch by batch, on the network's device and in its dtype; the result on the CPU.
 
     Shapes: points (S, N, 3) -> (S, classes) float32, or float64 for a network in float64
     """
@@ -26,7 +26,7 @@ def predict(model: nn.Module, points: Tensor, batch: int = 64) -> Tensor:
 
 @contextmanager
 def evaluating(model: nn.Module) -> Iterator[None]:
-    """Eval mode inside this context; then each module has its own mode again."""
+    """Eval mode inside this context; each module's mode is restored afterwards."""
     modes = {module: module.training for module in model.modules()}
     model.eval()
     try:

@@ -1,4 +1,4 @@
-"""Settings that belong together: the paper's, and what two cores train in minutes."""
+"""Presets: the paper's settings, and settings for minutes on two cores."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ _QUICK: dict[str, Any] = {
     "clip": 5.0,
     "scale": 0.2,
     "jitter": 0.01,
-}  # neither label smoothing nor dropout: in few epochs they cost ten points (docs/experiments.md)
+}  # no label smoothing or dropout: after few epochs they cost ten points (docs/experiments.md)
 _SAMPLED = 1024
-"""Points of clouds of which a network takes the farthest ones by itself; it learns more from these than from as many others."""
+"""Points per cloud for networks that sample the farthest ones themselves."""
 _QUICK_OPTIONS: dict[str, dict[str, Any]] = {
     "dgcnn": {"width": 0.5, "k": 16, "sample": 256, "dropout": 0.0},
     "hierarchical_edgeconv": {
@@ -56,15 +56,15 @@ _QUICK_OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 _MUON: dict[str, Any] = {"lr": 0.01, "weight_decay": 0.01}
-"""What replaces the settings of a preset with the optimizer Muon."""
+"""Settings of the presets with the optimizer Muon."""
 
 CONSTANTS: dict[str, dict[str, Any]] = {"paper": {"c": 0.1}, "full": {"unit": "pool"}}
-"""Rule set → what its networks learn soonest with (docs/experiments.md); others have their defaults."""
+"""Rule set → constants with which networks learn fastest (docs/experiments.md); default for others."""
 
 RECONSTRUCTING = ("autoencoder", "pointnet_reconstruction")
-"""Networks that give clouds: their task is reconstruction where nothing else is said."""
+"""Networks that output clouds; their default task is reconstruction."""
 
-# Neither settings nor loss are in the paper: those of its PointNet++.
+# The paper states neither settings nor loss: those of its PointNet++.
 _PAPER_RECONSTRUCTION: dict[str, Any] = {**_PAPER, **_ADAM, "smoothing": 0.0}
 _QUICK_RECONSTRUCTION: dict[str, Any] = {
     "points": 512,
@@ -81,28 +81,28 @@ PRESETS = {
     "paper": "the settings published with the paper, 400 epochs; for GPUs",
     "quick": "fewer points, narrower, 20 epochs: minutes on two cores for small data sets",
 }
-"""Preset → what it is for."""
+"""Preset → description."""
 
 
 def _sampled(model: str, points: int) -> dict[str, Any]:
-    """The options of a network, and more points where it takes a sample of them by itself."""
+    """The options of a network, and more points if it samples them itself."""
     options = dict(_QUICK_OPTIONS.get(model, {}))
     if points <= options.get("sample", 0):
-        options.pop("sample", None)  # there is nothing to choose from
+        options.pop("sample", None)  # nothing to sample from
     return {"points": _SAMPLED, "options": options} if {"sample", "npoint"} & options.keys() else {"options": options}
 
 
 def preset(name: str, model: str | None = None, **settings: Any) -> TrainConfig:
-    """The settings of a preset for a network; further `settings` override it.
+    """The settings of a preset for a network; `settings` override them.
 
-    Without a network it is DGCNN, or for reconstruction the autoencoder; without a task it is what the network is for.
+    The default network is DGCNN, or the autoencoder for reconstruction; the default task is that of the network.
     """
     wanted = settings.get("task") or ("reconstruction" if model in RECONSTRUCTING else "classification")
     model = model or ("autoencoder" if wanted == "reconstruction" else "dgcnn")
     if wanted == "reconstruction" and name in PRESETS:
         values: dict[str, Any] = _PAPER_RECONSTRUCTION if name == "paper" else _QUICK_RECONSTRUCTION
     elif name == "paper":
-        # A network that the paper does not train gets DGCNN's settings.
+        # Networks not in the paper get DGCNN's settings.
         values = {**_PAPER, **_PAPER_OF.get(model, _SGD_01)}
     elif name == "quick":
         values = {**_QUICK, **_sampled(model, settings.get("points", _SAMPLED))}

@@ -1,4 +1,4 @@
-"""The devices and processes of a run: a CPU, a GPU, several processes, or several machines under torchrun."""
+"""Devices and processes of a run: CPU, GPU, several processes, or several machines under torchrun."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def connect(config: TrainConfig) -> Fabric:
-    """Start the other processes, or find them where `torchrun` started them; the same program runs in each."""
+    """Start the processes, or join those of `torchrun`."""
     fabric_class = need("lightning_fabric").Fabric
     devices, nodes = config.devices, 1
     if torch.distributed.is_available() and torch.distributed.is_torchelastic_launched():
@@ -48,18 +48,18 @@ def _accelerator(name: str) -> str:
         return next(kind for kind, present in found.items() if present)
     if not found[name]:
         raise InputError(
-            f"accelerator is {name}, but torch finds none here; there is {', '.join(k for k in found if found[k])}"
+            f"accelerator is {name}, but torch finds none here; available: {', '.join(k for k in found if found[k])}"
         )
     return name
 
 
 def resolved_precision(config: TrainConfig, fabric: Fabric) -> str:
-    """The precision that a run has where it is."""
+    """The precision of a run on its device."""
     return _precision(config.precision, fabric.device.type)
 
 
 def _precision(name: str, accelerator: str) -> str:
-    """bfloat16 needs no loss scaling; float16 is left out, for its range does not hold squared norms."""
+    """bfloat16 needs no loss scaling; float16 is not offered, since squared norms overflow."""
     if name == "auto":
         return "bf16-mixed" if accelerator == "cuda" and torch.cuda.is_bf16_supported() else "32-true"
     return name

@@ -1,4 +1,4 @@
-"""How well clouds are given back, and whether the result turns with the object: Chamfer, exact EMD, deviation."""
+"""Evaluation of reconstruction: Chamfer distance, exact EMD, and equivariance error."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from reqnn import data
 from reqnn.data.dataset import PointClouds
-from reqnn.data.rotation import turn
+from reqnn.data.rotation import rotate_by
 from reqnn.errors import InputError
 from reqnn.train.distance import chamfer_distance, earth_movers_distance
 from reqnn.train.prediction import predict
@@ -20,17 +20,17 @@ from reqnn.train.task import check_outputs
 
 @dataclass(frozen=True)
 class ReconstructionEvaluation:
-    """What a network reaches on a test set under one rotation protocol. Units: the clouds', which fit in the unit sphere.
+    """The results on a test set under one rotation protocol, in the units of the clouds.
 
     Attributes:
-        protocol, copies, seed: how often and how each shape is turned.
+        protocol, copies, seed: of the rotations; `copies` per shape.
         shapes: the number of test shapes.
-        chamfer: the mean Chamfer distance between the turned cloud and what the network makes of it.
-        per_class: its mean by class name; None where the test set has none of that class.
-        chamfer_change: the largest difference of a shape's Chamfer distance between two orientations, upright included.
-        deviation: the largest distance of a point of f(R x) from where R f(x) has it; 0 for an equivariant network.
+        chamfer: the mean Chamfer distance between the rotated cloud and its reconstruction.
+        per_class: its mean by class name; None if the test set has none of that class.
+        chamfer_change: the largest change of a shape's Chamfer distance between two orientations, upright included.
+        deviation: the largest ‖f(R x) − R f(x)‖ of a point; 0 for an equivariant network.
         mean_deviation: the mean of these distances.
-        emd: the exact earth mover's distance, mean over the first `emd_shapes` shapes, each turned once; None if not asked for.
+        emd: the mean exact earth mover's distance of the first `emd_shapes` shapes, each rotated once; None if not asked for.
     """
 
     protocol: str
@@ -46,7 +46,7 @@ class ReconstructionEvaluation:
     emd_shapes: int = 0
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON takes it."""
+        """For JSON."""
         return asdict(self)
 
 
@@ -59,17 +59,16 @@ def evaluate_reconstruction(
     batch: int = 32,
     emd: int = 0,
 ) -> ReconstructionEvaluation:
-    """Test a network on clouds turned by a protocol; `emd` is the number of shapes that get the exact EMD, too.
+    """Test a network on clouds rotated by a protocol; `emd` is the number of shapes for the exact EMD.
 
-    A copy of the network runs in float64 and the clouds are turned in float64: what is left of a difference between
-    orientations is the network's own.
+    A copy of the network runs in float64, so that differences between orientations are not rounding.
     """
     if not len(clouds):
         raise InputError(f"{clouds.name} {clouds.split}: there are no clouds to test on")
     copies = 1 if protocol == "NR" else copies
-    turned = data.rotated_test_set(clouds, clouds.up if protocol == "vertical" else protocol, copies, seed)
+    rotated = data.rotated_test_set(clouds, clouds.up if protocol == "vertical" else protocol, copies, seed)
     net = in_double(model)
-    matrices = turned.matrices[:, : 0 if protocol == "NR" else copies]
+    matrices = rotated.matrices[:, : 0 if protocol == "NR" else copies]
     found = [
         _one_batch(net, clouds.points[index].double(), matrices[index], batch)
         for index in torch.arange(len(clouds)).split(batch)
@@ -89,30 +88,30 @@ def evaluate_reconstruction(
         chamfer_change=(chamfer.amax(1) - chamfer.amin(1)).max().item(),
         deviation=offsets.max().item() if offsets.numel() else 0.0,
         mean_deviation=offsets.mean().item() if offsets.numel() else 0.0,
-        emd=_emd(net, clouds.points[:some].double(), turned.matrices[:some, 0], batch) if some else None,
+        emd=_emd(net, clouds.points[:some].double(), rotated.matrices[:some, 0], batch) if some else None,
         emd_shapes=some,
     )
 
 
 def in_double(model: nn.Module) -> nn.Module:
-    """A copy of a network in eval mode and, where its device has that, in float64."""
+    """A copy of a network in eval mode and, if its device supports it, in float64."""
     net = copy.deepcopy(model).eval()
     return net if next(net.parameters()).device.type == "mps" else net.double()
 
 
 def _one_batch(net: nn.Module, points: Tensor, matrices: Tensor, batch: int) -> tuple[Tensor, Tensor]:
-    """Chamfer distances (b, 1 + copies), the cloud as it comes first, and distances f(R x) − R f(x), (b, copies·N)."""
+    """Chamfer distances (b, 1 + copies), upright first, and distances f(R x) − R f(x), (b, copies·N)."""
     upright = predict(net, points, batch)
     check_outputs(upright)
     chamfer, offsets = [chamfer_distance(upright.double(), points)], [points.new_zeros(len(points), 0)]
-    for turns in matrices.unbind(1):
-        given = turn(points, turns)
+    for rotations in matrices.unbind(1):
+        given = rotate_by(points, rotations)
         made = predict(net, given, batch).double()
         chamfer.append(chamfer_distance(made, given))
-        offsets.append((made - turn(upright.double(), turns)).norm(dim=-1))
+        offsets.append((made - rotate_by(upright.double(), rotations)).norm(dim=-1))
     return torch.stack(chamfer, 1), torch.cat(offsets, 1)
 
 
-def _emd(net: nn.Module, points: Tensor, turns: Tensor, batch: int) -> float:
-    given = turn(points, turns)
+def _emd(net: nn.Module, points: Tensor, rotations: Tensor, batch: int) -> float:
+    given = rotate_by(points, rotations)
     return earth_movers_distance(predict(net, given, batch), given).mean().item()

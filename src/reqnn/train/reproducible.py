@@ -1,4 +1,4 @@
-"""Runs that give the same numbers each time: threads, algorithms and random states, for the time of a run."""
+"""Reproducible runs: threads, deterministic algorithms, random states, interruption."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from reqnn.train.batches import FORWARD, derived_seed
 
 @contextmanager
 def reproducible(threads: int, deterministic: bool = True) -> Iterator[None]:
-    """A fixed number of threads and deterministic algorithms; all as before at the end, random states too."""
+    """A fixed number of threads and deterministic algorithms; restored at the end, with the random states."""
     before = torch.get_num_threads()
     memory: Any = torch.utils.deterministic
     mode, fill = torch.are_deterministic_algorithms_enabled(), memory.fill_uninitialized_memory
@@ -27,7 +27,7 @@ def reproducible(threads: int, deterministic: bool = True) -> Iterator[None]:
     torch.set_num_threads(threads)
     if deterministic:
         torch.use_deterministic_algorithms(True)
-        memory.fill_uninitialized_memory = False  # costs a pass over memory and hides no fault here
+        memory.fill_uninitialized_memory = False  # it costs a pass over memory
     try:
         yield
     finally:
@@ -40,7 +40,7 @@ def reproducible(threads: int, deterministic: bool = True) -> Iterator[None]:
 
 
 def seed_step(seed: int, step: int, rank: int) -> None:
-    """Random numbers of a forward pass (dropout, sampling) from seed, step and process: no state has to be saved."""
+    """Seed the random numbers of a forward pass by seed, step and process, so that no state has to be saved."""
     derived = derived_seed(seed, FORWARD, step, rank)
     torch.manual_seed(derived)
     np.random.seed(derived % 2**32)  # noqa: NPY002
@@ -48,7 +48,7 @@ def seed_step(seed: int, step: int, rank: int) -> None:
 
 
 class Interruption:
-    """Within this context Ctrl-C and SIGTERM only set `asked`, so that a step is never cut in half; twice is at once."""
+    """Within this context Ctrl-C and SIGTERM set `asked`, so that the current step completes; a second one stops at once."""
 
     def __init__(self) -> None:
         self.asked = False

@@ -1,4 +1,4 @@
-"""A finished or running training run: its settings, its network and what it reached."""
+"""A training run: settings, network and results."""
 
 from __future__ import annotations
 
@@ -19,18 +19,21 @@ from reqnn.zoo import create_model
 
 BEST, LAST = "best.safetensors", "last.safetensors"
 
+WEIGHTS = Path(__file__).resolve().parents[1] / "weights"
+"""The folder of the pretrained weights."""
+
 
 @dataclass
 class Run:
-    """What `fit` returns and `load_run` reads.
+    """The result of `fit` and `load_run`.
 
     Attributes:
-        model: the network, in eval mode, with the weights of the best epoch (or those of the file that was read).
+        model: the network in eval mode, with the weights of the best epoch or of the given file.
         config: all settings.
-        classes: class names; in classification, output i is the logit of classes[i].
-        metrics: what metrics.json holds: the best validation metric and its epoch, the last row of the log, seconds, ….
+        classes: class names; output i of a classifier is the logit of classes[i].
+        metrics: the contents of metrics.json: the best validation metric and its epoch, the last row of the log, ….
         folder: the run's folder.
-        row: the row of the log that the weights come from.
+        row: the row of the log at these weights.
     """
 
     model: nn.Module
@@ -42,12 +45,12 @@ class Run:
 
 
 def build_network(config: TrainConfig, classes: int) -> nn.Module:
-    """The network of the settings with fresh weights, the same for the same seed; torch's random state is left alone."""
+    """The network of the settings with new weights, seeded; torch's random state is not changed."""
     options = {name: _tuples(value) for name, value in config.options.items()}
     if "num_classes" in options:
-        raise InputError(f"num_classes is no option to set: the data has {classes} classes")
+        raise InputError(f"num_classes cannot be set: the data has {classes} classes")
     if "num_points" in model_entry(config.model).options:
-        options.setdefault("num_points", config.points)  # what comes out is as large as what goes in
+        options.setdefault("num_points", config.points)  # output clouds have the size of the input
     rules = get_rules(config.rules)
     if config.rule_options:
         rules = rules.with_options(**config.rule_options)
@@ -63,13 +66,20 @@ def _tuples(value: Any) -> Any:
 
 
 def save_weights(path: Path, model: nn.Module, config: TrainConfig, classes: tuple[str, ...], row: dict[str, float]) -> None:
-    """Write weights with all that is needed to build their network again, and the row of the log they come from."""
+    """Write weights with the settings of their network, and their row of the log."""
     save_tensors(path, model_tensors(model), {"config": config.to_dict(), "classes": classes, "log": row})
 
 
+def list_weights() -> list[str]:
+    """The names of the pretrained weights, for `reqnn.load`."""
+    return sorted(path.stem for path in WEIGHTS.glob("[!.]*.safetensors"))
+
+
 def weights_file(path: str | Path, weights: str = "best") -> Path:
-    """The file of the `best` or `last` weights in a run's folder; a weights file stands for itself."""
-    path = Path(path)
+    """The weights file of a pretrained name or of a run's folder (`best` or `last`), or the file itself."""
+    if path in list_weights():
+        return WEIGHTS / f"{path}.safetensors"
+    path = Path(path).expanduser()
     file = path / f"{weights}.safetensors" if path.is_dir() else path
     if not file.exists():
         raise InputError(f"{path}: there is no {file.name}; give a run's folder or a weights file")
@@ -79,15 +89,15 @@ def weights_file(path: str | Path, weights: str = "best") -> Path:
 def load_run(
     path: str | Path, weights: str = "best", model: nn.Module | None = None, options: dict[str, Any] | None = None
 ) -> Run:
-    """A run from its folder (its `best` or `last` weights), or from one of its weight files.
+    """A run from its folder (its `best` or `last` weights), one of its weights files, or the name of pretrained weights.
 
-    The network is built anew from the settings; a network of your own, that `fit` was given, has to be given here, too.
-    `options` change how the network is built, where the weights still fit: {"votes": 5}.
+    The network is built from the settings; if `fit` got your own network, pass it here too. `options` override arguments of
+    the network: {"votes": 5}.
     """
     file = weights_file(path, weights)
     tensors, about = load_tensors(file)
     if "config" not in about:
-        raise InputError(f"{file} is a checkpoint to go on from; the weights are in {BEST} and {LAST} beside it")
+        raise InputError(f"{file} is a checkpoint for --resume; the weights are in {BEST} and {LAST} beside it")
     config, classes = config_from_dict(about["config"], str(file)), tuple(about["classes"])
     config = replace(config, options={**config.options, **(options or {})})
     network = build_network(config, len(classes)) if model is None else model

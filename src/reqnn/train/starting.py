@@ -1,42 +1,32 @@
-"""The weights that a training begins with: those of another run, or of a network that ships."""
+"""Start a training from the weights of another run, or from pretrained ones."""
 
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 from torch import nn
 
 from reqnn.errors import InputError
 from reqnn.rules import get_rules
-from reqnn.train import shipped
 from reqnn.train.config import TrainConfig, config_from_dict
 from reqnn.train.run import weights_file
 from reqnn.train.weights import checksum, load_model_tensors, load_tensors, model_tensors
 
 START = "start.json"
-"""The file in a run's folder that tells what it began with."""
+"""The file in a run's folder about the weights it started from."""
 
 
 def start_from(network: nn.Module, config: TrainConfig, classes: tuple[str, ...]) -> dict[str, Any]:
-    """Copy the trained weights that the settings name into their network: of `reqnn.list_weights()`, a run's folder, a file.
+    """Load the weights of `config.start_from` into the network; return their checksum and settings, for JSON.
 
-    The network has to be of the same build, by the same rules. Where the weights tell other classes apart, and another number
-    of them, the layer that does so keeps its fresh weights.
-
-    Returns:
-        What the weights are: their checksum and the settings that they were trained with, for JSON.
+    The network must be built alike, by the same rules. If the number of classes differs, the last layer keeps its new weights.
     """
     source = config.start_from or ""
-    file = (
-        shipped.WEIGHTS / f"{source}.safetensors"
-        if source in shipped.list_weights()
-        else weights_file(Path(source).expanduser())
-    )
+    file = weights_file(source)
     tensors, about = load_tensors(file)
     if "classes" not in about:
-        raise InputError(f"{file} is a checkpoint to go on from; begin with the weights beside it: {file.parent}")
+        raise InputError(f"{file} is a checkpoint for --resume; start from the weights beside it: {file.parent}")
     trained = config_from_dict(about["config"], str(file))
     record = {"weights": checksum(tensors), "config": trained.without_folders()}
     if config.equivariant and config.rules == "frames" and not trained.equivariant:
@@ -55,7 +45,7 @@ def start_from(network: nn.Module, config: TrainConfig, classes: tuple[str, ...]
 
 
 def _check_rules(config: TrainConfig, before: TrainConfig, source: str) -> None:
-    """Rules and their constants change no shape of a weight, but what the weights do."""
+    """Rules and their constants do not change the shapes of weights, but their meaning."""
     if not (config.equivariant and before.equivariant):
         return
     now, then = ((some.rules, _constants(some)) for some in (config, before))
@@ -64,13 +54,13 @@ def _check_rules(config: TrainConfig, before: TrainConfig, source: str) -> None:
 
 
 def _constants(config: TrainConfig) -> dict[str, Any]:
-    """All constants of a run's rules, those that were left as they are among them."""
+    """All constants of a run's rules, including defaults."""
     rules = get_rules(config.rules).with_options(**config.rule_options)
     return {name: rules.option(name) for name in sorted(rules.option_names() - {"fused"})}
 
 
 def _build(config: TrainConfig) -> str:
-    """The options of `reqnn train` that the shapes of weights follow from."""
+    """The options of `reqnn train` that determine the shapes of the weights."""
     kind = " --equivariant" * config.equivariant
     rules = f" --rules {config.rules} --rule-options '{json.dumps(config.rule_options)}'" * config.equivariant
     return f"--model {config.model}{kind}{rules} --options '{json.dumps(config.options)}'"

@@ -1,6 +1,6 @@
-"""Batch statistics over all processes, on any device, so that several processes train as one does on the joint batch.
+"""Batch statistics over all processes, on any device: several processes train as one does on the joint batch.
 
-torch's own SyncBatchNorm refuses CPU tensors and knows no quaternions.
+torch's SyncBatchNorm supports neither CPU tensors nor quaternions.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ class _Sum(torch.autograd.Function):
 
 
 def sum_over_processes(x: Tensor) -> Tensor:
-    """The sum of a tensor of one shape over all processes, differentiably."""
+    """The sum of a tensor over all processes, differentiable."""
     total: Tensor = _Sum.apply(x)
     return total
 
@@ -53,7 +53,7 @@ def combine_moments(mean: Tensor, variance: Tensor, count: float) -> tuple[Tenso
 
 
 class SynchronisedBatchNorm(nn.modules.batchnorm._BatchNorm):
-    """A real batch-norm whose statistics, while training, are those of the batches of all processes.
+    """A real batch-norm with the training statistics of all processes.
 
     Shapes: (B, C) or (B, C, *) -> the same
     """
@@ -63,7 +63,7 @@ class SynchronisedBatchNorm(nn.modules.batchnorm._BatchNorm):
             raise InputError(f"a batch-norm needs (B, C) or (B, C, *); given {tuple(input.shape)}")
 
     def forward(self, input: Tensor) -> Tensor:
-        """Normalise; in eval mode as torch does. Of quaternions, what the rule set says: their real parts, say."""
+        """Normalise; in eval mode as torch does. Quaternions are normalised by their rule set."""
         rule = input.context.rules.find("batch_norm_by") if isinstance(input, QuaternionTensor) else None
         if rule is not None:
             normed: Tensor = rule.apply(input, self.forward)
@@ -88,7 +88,7 @@ class SynchronisedBatchNorm(nn.modules.batchnorm._BatchNorm):
 def synchronise(model: nn.Module) -> None:
     """Make all batch-norm modules of a network, real and quaternion, share their statistics among the processes, in place.
 
-    Modules keep their names, parameters and buffers. `F.batch_norm` called by hand is not reached.
+    Modules keep their names, parameters and buffers. Calls of `F.batch_norm` are not affected.
     """
     for module in model.modules():
         if isinstance(module, QuaternionBatchNorm):

@@ -9,7 +9,7 @@ from reqnn.train.evaluation import Evaluation
 
 
 def overall(found: dict[str, list[Evaluation]]) -> Table:
-    """One row for each network and protocol: accuracy, and whether answers change with the rotation."""
+    """One row per network and protocol: accuracy, and whether answers change with the rotation."""
     table = Table("network", "rotations", "shapes", "accuracy", "class mean", "answer changes", "largest logit change")
     for name, results in found.items():
         for result in results:
@@ -27,7 +27,7 @@ def overall(found: dict[str, list[Evaluation]]) -> Table:
 
 
 def by_class(found: dict[str, list[Evaluation]]) -> Table:
-    """The accuracy of each class, one column for each network and protocol."""
+    """The accuracy per class, one column per network and protocol."""
     columns = [(name, result) for name, results in found.items() for result in results]
     table = Table("class", *(f"{name}, {result.protocol}" for name, result in columns), title="accuracy by class, %")
     for label in columns[0][1].per_class:
@@ -37,7 +37,7 @@ def by_class(found: dict[str, list[Evaluation]]) -> Table:
 
 
 def reconstruction(found: list[Comparison]) -> Table:
-    """One row for each network and protocol: how well clouds are given back, and whether the result turns with them."""
+    """One row per network and protocol: reconstruction error and equivariance error."""
     table = Table("network", "parameters", "rotations", "shapes", "Chamfer", "EMD", "largest Chamfer change", "f(Rx) − R f(x)")
     for comparison in found:
         for result in comparison.results:

@@ -1,4 +1,4 @@
-"""What a network is trained for: its loss, and the figure that the best weights are chosen by."""
+"""Training tasks: the loss, and the metric that selects the best weights."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from reqnn.train.optimization import smoothed_cross_entropy
 
 @dataclass(frozen=True)
 class Task:
-    """A task; `metric` is what log, curve and metrics.json call the figure that epochs are compared by.
+    """A task.
 
     Attributes:
         name: as in the settings.
-        metric: the column of the log, behind `train_` and `validation_`.
-        higher: whether the metric grows with the quality.
+        metric: its name in the log, after `train_` and `validation_`.
+        higher: whether higher values are better.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Task:
     higher: bool
 
     def loss(self, outputs: Tensor, points: Tensor, labels: Tensor) -> Tensor:
-        """What is minimised: the mean over a batch, a scalar."""
+        """The mean loss of a batch, a scalar."""
         raise NotImplementedError
 
     def scores(self, outputs: Tensor, points: Tensor, labels: Tensor) -> Tensor:
@@ -42,17 +42,17 @@ class Task:
         return value > best if self.higher else value < best
 
     def show(self, value: float) -> str:
-        """A value of the metric for people."""
+        """The metric as text."""
         return f"{value:.5f}"
 
     def show_loss(self, value: float) -> str:
-        """A loss for people."""
+        """The loss as text."""
         return f"{value:.5f}"
 
 
 @dataclass(frozen=True)
 class Classification(Task):
-    """Logits (B, classes); cross entropy, and the share of right answers."""
+    """Logits (B, classes): cross entropy and accuracy."""
 
     name: str = "classification"
     metric: str = "accuracy"
@@ -63,13 +63,13 @@ class Classification(Task):
         """Cross entropy with the settings' smoothing."""
         if outputs.dim() != 2:
             raise InputError(
-                f"the network gives {tuple(outputs.shape)}; classification needs logits (B, classes). A network that gives "
-                "clouds is trained with --task reconstruction"
+                f"the network returns {tuple(outputs.shape)}; classification needs logits (B, classes). Train a network that "
+                "returns clouds with --task reconstruction"
             )
         return smoothed_cross_entropy(outputs, labels, self.smoothing)
 
     def scores(self, outputs: Tensor, points: Tensor, labels: Tensor) -> Tensor:
-        """1 for a right answer, 0 for a wrong one."""
+        """1 if correct, else 0."""
         return outputs.argmax(1) == labels
 
     def show(self, value: float) -> str:
@@ -83,7 +83,7 @@ class Classification(Task):
 
 @dataclass(frozen=True)
 class Reconstruction(Task):
-    """Clouds (B, M, 3) that should be the input, as sets of points: Chamfer distance."""
+    """Clouds (B, M, 3) that should equal the input as sets: Chamfer distance."""
 
     name: str = "reconstruction"
     metric: str = "chamfer"
@@ -101,7 +101,7 @@ class Reconstruction(Task):
 
 @dataclass(frozen=True)
 class PointwiseReconstruction(Task):
-    """Clouds (B, N, 3) whose point i should be point i of the input: mean squared error, and the mean distance."""
+    """Clouds (B, N, 3) whose point i should equal point i of the input: mean squared error and mean distance."""
 
     name: str = "reconstruction"
     metric: str = "distance"
@@ -112,30 +112,30 @@ class PointwiseReconstruction(Task):
         return self._offsets(outputs, points).square().sum(-1).mean()
 
     def scores(self, outputs: Tensor, points: Tensor, labels: Tensor) -> Tensor:
-        """The mean distance of a point from where it belongs."""
+        """The mean distance of corresponding points."""
         return self._offsets(outputs, points).norm(dim=-1).mean(1)
 
     def _offsets(self, outputs: Tensor, points: Tensor) -> Tensor:
         check_outputs(outputs)
         if outputs.shape != points.shape:
             raise InputError(
-                f"the network gives {tuple(outputs.shape)} for clouds {tuple(points.shape)}: points that do not correspond "
-                "are compared by --loss chamfer"
+                f"the network returns {tuple(outputs.shape)} for clouds {tuple(points.shape)}: use --loss chamfer for points "
+                "that do not correspond"
             )
         return outputs - points
 
 
 def check_outputs(outputs: Tensor) -> None:
-    """Raise `InputError` unless a network gives clouds."""
+    """Raise `InputError` unless the outputs are clouds."""
     if outputs.dim() != 3 or outputs.shape[-1] != 3:
         raise InputError(
-            f"the network gives {tuple(outputs.shape)}; reconstruction needs clouds (B, N, 3), as autoencoder and "
-            "pointnet_reconstruction give them (--model)"
+            f"the network returns {tuple(outputs.shape)}; reconstruction needs clouds (B, N, 3), as from --model autoencoder "
+            "or pointnet_reconstruction"
         )
 
 
 def make_task(config: TrainConfig) -> Task:
-    """The task of the settings; without a loss, points are compared one by one where the network maps each by itself."""
+    """The task of the settings."""
     if config.task == "classification":
         return Classification(smoothing=config.smoothing)
     pointwise = config.model == "pointnet_reconstruction" if config.loss == "auto" else config.loss == "mse"

@@ -1,4 +1,4 @@
-"""What one step, one epoch and one checkpoint of a training run are."""
+"""One step, one epoch and one checkpoint of a training run."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 @dataclass
 class Training:
-    """All that a run is made of; `network` and `wrapped` share their weights, `wrapped` synchronises the gradients."""
+    """The parts of a run; `network` and `wrapped` share their weights, `wrapped` synchronises the gradients."""
 
     config: TrainConfig
     task: Task
@@ -43,10 +43,7 @@ class Training:
     progress: Progress
 
     def step(self, points: Tensor, labels: Tensor) -> None:
-        """One step of the optimizer on this process's share of a batch.
-
-        Shapes: points (b, N, 3), labels (b,)
-        """
+        """One optimizer step on this process's share of a batch: points (b, N, 3), labels (b,)."""
         config, progress, parts = self.config, self.progress, self.config.accumulate
         rate = learning_rate(config, progress.step, self.batches.steps_per_epoch)
         for group in self.optimizer.param_groups:
@@ -70,7 +67,7 @@ class Training:
         progress.step += 1
 
     def end_epoch(self, epoch: int) -> None:
-        """Validate, add a row to the log, keep the weights where they are the best so far."""
+        """Validate, add a row to the log, save the weights."""
         progress, metric = self.progress, self.task.metric
         candidate = self.network if self.average is None else self.average
         with self.fabric.autocast():
@@ -93,7 +90,7 @@ class Training:
                 save_weights(self.config.folder / name, candidate, self.config, self.validation.classes, row)
 
     def validate(self, network: nn.Module) -> tuple[float, float]:
-        """Loss and metric on the validation clouds, shared out among the processes."""
+        """Loss and metric on the validation clouds, distributed over the processes."""
         mine = slice(self.fabric.global_rank, None, self.fabric.world_size)
         points, labels = self.validation.points[mine], self.validation.labels[mine]
         loss, score = 0.0, 0.0
@@ -107,7 +104,7 @@ class Training:
         return loss / count, score / count
 
     def _recent_points(self) -> Iterator[Tensor]:
-        """The clouds of the last training batches, as many as the settings ask for."""
+        """The clouds of the last `recalibrate` training batches."""
         last = self.progress.step
         for step in range(max(0, last - self.config.recalibrate), last):
             yield self.batches[step][0]
@@ -118,7 +115,7 @@ class Training:
             checkpoint.save_state(self.config.folder, self.progress, self.network, self.optimizer, self.average)
 
     def metrics(self) -> dict[str, Any]:
-        """What the run has reached so far."""
+        """The results so far, for metrics.json."""
         progress = self.progress
         return {
             "task": self.task.name,

@@ -1,4 +1,4 @@
-"""Tensors in files that nobody has to unpickle: safetensors, written whole or not at all, with a checksum."""
+"""Tensors in safetensors files, written atomically, with a checksum."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from reqnn.errors import InputError
 
 
 def model_tensors(model: nn.Module) -> dict[str, Tensor]:
-    """The weights and statistics of a network by name, each once: a shared tensor has the first of its names."""
+    """The weights and statistics of a network by name; a shared tensor once, by its first name."""
     first = {name for name, _ in chain(model.named_parameters(), model.named_buffers())}
     return {name: tensor for name, tensor in model.state_dict().items() if name in first}
 
 
 def load_model_tensors(model: nn.Module, tensors: dict[str, Tensor], where: str) -> None:
-    """Copy what `model_tensors` gave into a network of the same build; `InputError` where it is another one."""
+    """Load the tensors of `model_tensors` into a network of the same architecture; `InputError` if it differs."""
     own = model_tensors(model)
     missing, extra = sorted(set(own) - set(tensors)), sorted(set(tensors) - set(own))
     if missing or extra:
-        what = f"it lacks {_some(missing)}" if missing else f"it has {_some(extra)}, which the network has not"
+        what = f"it lacks {_some(missing)}" if missing else f"it has {_some(extra)}, which the network lacks"
         raise InputError(f"{where} does not belong to this network: {what}")
     for name, tensor in own.items():
         if tensor.shape != tensors[name].shape:
@@ -44,12 +44,12 @@ def count_parameters(model: nn.Module) -> int:
 
 
 def weights_checksum(model: nn.Module) -> str:
-    """What tells the weights and statistics of a network from all others of its build."""
+    """A checksum of the weights and statistics of a network."""
     return checksum({name: tensor.detach().cpu() for name, tensor in model_tensors(model).items()})
 
 
 def save_tensors(path: Path, tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
-    """Write tensors and a JSON record as one safetensors file: to a temporary file, to the disk, then to its name."""
+    """Write tensors and a JSON record as one safetensors file, atomically and synced to disk."""
     stored = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     metadata = {"reqnn": json.dumps(about), "checksum": checksum(stored)}
     partial = path.with_name(f".{path.name}.partial")
@@ -62,11 +62,11 @@ def save_tensors(path: Path, tensors: dict[str, Tensor], about: dict[str, Any]) 
         sync_folder(path.parent)
     except OSError as error:
         partial.unlink(missing_ok=True)
-        raise InputError(f"{path} cannot be written ({error.strerror or error}); what was written before is whole") from error
+        raise InputError(f"{path} cannot be written ({error.strerror or error}); the previous file is intact") from error
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What `save_tensors` wrote; `InputError` where the file is cut off, damaged or of another kind."""
+    """Read a file of `save_tensors`; `InputError` if it is truncated, damaged or of another kind."""
     try:
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
@@ -74,14 +74,14 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     except (OSError, SafetensorError) as error:
         raise InputError(f"{path} cannot be read ({error})") from error
     if "reqnn" not in metadata:
-        raise InputError(f"{path} holds tensors, but no record of the network they belong to; give a file that reqnn wrote")
+        raise InputError(f"{path} holds tensors, but no record of their network; give a file written by reqnn")
     if metadata.get("checksum") != checksum(tensors):
-        raise InputError(f"{path} is damaged: its checksum does not fit its tensors")
+        raise InputError(f"{path} is damaged: its checksum does not match its tensors")
     return tensors, json.loads(metadata["reqnn"])
 
 
 def sync_folder(folder: Path) -> None:
-    """Make renames in a folder last through a power cut, where the system can."""
+    """Sync a folder, so that renames survive a power cut, if the system supports it."""
     try:
         handle = os.open(folder, os.O_RDONLY)
     except OSError:
@@ -95,7 +95,7 @@ def sync_folder(folder: Path) -> None:
 
 
 def checksum(tensors: dict[str, Tensor]) -> str:
-    """What tells tensors from all others of these names."""
+    """A checksum of names and values."""
     digest = hashlib.blake2b(digest_size=16)
     for name in sorted(tensors):
         digest.update(name.encode())

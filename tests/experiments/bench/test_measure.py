@@ -124,7 +124,7 @@ def test_records_are_relative_to_their_base():
 
 
 @pytest.mark.skipif(os.uname().sysname != "Linux", reason="only Linux limits the address space")
-def test_an_impossible_allocation_is_told(monkeypatch):
+def test_an_impossible_allocation_is_reported(monkeypatch):
     import resource
 
     before = resource.getrlimit(resource.RLIMIT_AS)

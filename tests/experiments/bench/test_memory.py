@@ -11,7 +11,7 @@ from experiments.bench import memory
 from experiments.bench.memory import comparisons, in_fresh_process, measure_memory
 from experiments.bench.probe import peak_above_now, probe, saved_bytes
 from experiments.bench.settings import Settings
-from experiments.bench.variants import FUSED, MODES, ORIGINAL, TRAINING, variant_names
+from experiments.bench.variants import FUSED, MODES, ORIGINAL, TRAINING, VARIANTS
 
 
 def test_peak_counts_what_is_freed_before_the_end():
@@ -74,4 +74,4 @@ def test_a_process_that_ends_badly_is_a_reason(monkeypatch, code, reason):
 
 def test_all_comparisons():
     found = comparisons(Settings(models=("dgcnn", "pointconv")))
-    assert len(found) == len(MODES) * (len(variant_names("dgcnn")) + len(variant_names("pointconv")))
+    assert len(found) == len(MODES) * (len(VARIANTS) + len(VARIANTS))

@@ -14,11 +14,11 @@ from experiments.bench.variants import (
     ORIGINAL,
     PLAIN,
     RULE_SETS,
+    VARIANTS,
     build,
     clouds,
     infer,
     train_step,
-    variant_names,
 )
 from reqnn.errors import InputError
 from reqnn.kernels import run
@@ -34,7 +34,7 @@ def small(model, name):
 def test_every_variant_runs(model, batch):
     xyz, labels = clouds(batch, 24)
     assert (xyz.dtype, xyz.shape, labels.shape) == (torch.float32, (batch, 24, 3), (batch,))
-    for name in (*variant_names(model), *RULE_SETS):
+    for name in (*VARIANTS, *RULE_SETS):
         variant = small(model, name)
         with variant.switched():
             assert infer(variant.network, xyz).shape == (batch, 40)
@@ -64,7 +64,7 @@ def test_kernels_are_switched_off_and_back():
 
 def test_records_of_models(settings):
     records = measure_models(settings, lambda message: None)
-    assert [(r["mode"], r["variant"]) for r in records] == [(mode, name) for mode in MODES for name in variant_names("dgcnn")]
+    assert [(r["mode"], r["variant"]) for r in records] == [(mode, name) for mode in MODES for name in VARIANTS]
     for r in records:
         assert (r["model"], r["batch"], r["points"], r["skipped"]) == ("dgcnn", 2, 24, None)
         assert len(r["seconds"]) == 2

@@ -69,7 +69,7 @@ def test_all_of_one_seed_come_first(place):
         ({"rules": ("papers",)}, "no rule set is named"),
         ({"models": ("resnet",)}, "no network of table 4 is named 'resnet'"),
         ({"data": ("digits",)}, "no data set of table 4 is named 'digits'"),
-        ({"epochs": 0}, "say how long to train"),
+        ({"epochs": 0}, "give --epochs N"),
         ({"seeds": 0}, "seeds must be at least 1"),
         ({"minutes": -1.0}, "not negative"),
     ],
@@ -86,7 +86,7 @@ def test_paces_are_measured_in_turns_and_kept(tmp_path, monkeypatch):
     configs = {pace_key("dgcnn", rules): ours.config("modelnet40", "dgcnn", rules) for rules in ours.rules}
     found = measure_pace(configs, repeats=3)
     assert order == ["paper", "full"] * 4
-    assert found["dgcnn/full"].seconds == 2.5  # the median of turns 1, 2, 3; the first does not count
+    assert found["dgcnn/full"].seconds == 2.5  # the median of repeats 1, 2, 3; the first does not count
     write_paces(tmp_path / "a" / "pace.json", found)
     assert read_paces(tmp_path / "a" / "pace.json") == found
     assert read_paces(tmp_path / "none.json") == {}
@@ -172,5 +172,5 @@ def test_a_wrong_rule_set_is_an_error(place, capsys):
 
 
 def test_a_budget_that_goes_on_with_trained_networks_is_refused():
-    with pytest.raises(InputError, match="the budget longer goes on with trained networks"):
+    with pytest.raises(InputError, match="the budget longer starts from trained networks"):
         contest(budget=budgets.BUDGETS["longer"])

@@ -94,19 +94,19 @@ class Size(nn.Module):
 
 
 @pytest.fixture
-def turned():
+def rotated():
     points = torch.randn(3, 27, 3, generator=torch.Generator().manual_seed(1))
     clouds = PointClouds(points, torch.tensor([0, 1, 0]), ("small", "large"), name="some", split="test")
     return rotated_test_set(clouds, "AR", 10)
 
 
-def test_rounding_is_told_by_float64(turned):
+def test_float64_identifies_rounding(rotated):
     net = Size()
-    net.level = turned.clouds.points[1].double().square().sum().item() + 1e-9
-    logits = rotated_logits(net, turned)
+    net.level = rotated.clouds.points[1].double().square().sum().item() + 1e-9
+    logits = rotated_logits(net, rotated)
     changed = (logits.argmax(-1) != logits.argmax(-1)[:, :1]).any(1).nonzero()[:, 0].tolist()
     assert changed == [1]
-    (found,) = explain_changes(net, DGCNN, turned, logits, changed)
+    (found,) = explain_changes(net, DGCNN, rotated, logits, changed)
     assert found["cause"] == "rounding"
     assert (found["shape"], found["class"], sum(found["answers"].values())) == (1, "large", 10)
     assert len(found["answers_float64"]) == 1
@@ -115,14 +115,14 @@ def test_rounding_is_told_by_float64(turned):
     assert (found["tied"], found["ambiguous"]) == (0, 0)
 
 
-def test_a_network_that_is_not_invariant_is_not_explained_away(turned):
+def test_a_network_that_is_not_invariant_is_not_explained_away(rotated):
     net = Size(broken=True)
     before = copy.deepcopy(net)
-    logits = rotated_logits(net, turned)
-    found = explain_changes(net, DGCNN, turned, logits, [0, 1, 2])
+    logits = rotated_logits(net, rotated)
+    found = explain_changes(net, DGCNN, rotated, logits, [0, 1, 2])
     assert [record["cause"] for record in found] == ["unexplained"] * 3
     assert all(p.dtype == q.dtype for p, q in zip(net.parameters(), before.parameters(), strict=True))
 
 
-def test_nothing_changed_nothing_explained(turned):
-    assert explain_changes(Size(), DGCNN, turned, torch.zeros(3, 10, 2), []) == []
+def test_nothing_changed_nothing_explained(rotated):
+    assert explain_changes(Size(), DGCNN, rotated, torch.zeros(3, 10, 2), []) == []

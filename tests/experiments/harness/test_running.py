@@ -83,9 +83,9 @@ def test_a_cell_tested_with_other_options_than_trained_with(place):
 def test_all_trainings_of_a_row(place):
     outcome = run("3d-mnist/pointnet2")
     assert len(outcome.done) == 3
-    turned = json.loads((place / "results" / "table4" / "quick" / "3d-mnist-pointnet2-vertical.json").read_text())
-    assert turned["config"]["protocol"] == "vertical"
-    assert "changed" not in turned
+    vertical = json.loads((place / "results" / "table4" / "quick" / "3d-mnist-pointnet2-vertical.json").read_text())
+    assert vertical["config"]["protocol"] == "vertical"
+    assert "changed" not in vertical
 
 
 def test_the_same_cell_in_two_groups_is_trained_twice(place):

@@ -1,4 +1,4 @@
-"""Figure 1 with a small network: an inner feature of a cloud, and of the turned cloud."""
+"""Figure 1 with a small network: an inner feature of a cloud, and of the rotated cloud."""
 
 import json
 from pathlib import Path
@@ -8,7 +8,7 @@ import torch
 
 from experiments.__main__ import main
 from experiments.paper.contents import Figure, figure1
-from experiments.paper.figure1 import rotation, telling_channel
+from experiments.paper.figure1 import clearest_channel, rotation
 
 SMALL = {
     "data": "digits",
@@ -49,7 +49,7 @@ def test_the_channel_that_is_drawn_is_neither_constant_nor_radial() -> None:
     xyz = torch.randn(80, 3, generator=generator, dtype=torch.float64)
     swirl = torch.linalg.cross(torch.tensor([[0.0, 0.0, 1.0]], dtype=torch.float64).expand(80, 3), xyz)
     features = torch.stack([xyz, torch.ones(80, 3).double(), torch.randn(80, 3, generator=generator).double(), swirl])
-    assert telling_channel(features, xyz) == 3
+    assert clearest_channel(features, xyz) == 3
 
 
 def test_the_command_draws(

@@ -1,4 +1,4 @@
-"""Figure 2 with small networks: features turned inside a trained REQNN, and inside the network it comes from."""
+"""Figure 2 with small networks: features rotated inside a trained REQNN, and inside the network it comes from."""
 
 import json
 from pathlib import Path
@@ -26,10 +26,10 @@ def figure(runs: Path) -> Figure:
 
 
 def test_the_four_rotations_are_the_papers() -> None:
-    turns = paper_rotations()
-    assert turns.shape == (5, 3, 3)
-    torch.testing.assert_close(turns @ turns.mT, torch.eye(3).double().expand(5, 3, 3))
-    angles = torch.rad2deg(torch.arccos((turns.diagonal(dim1=1, dim2=2).sum(1) - 1) / 2)[1:])
+    rotations = paper_rotations()
+    assert rotations.shape == (5, 3, 3)
+    torch.testing.assert_close(rotations @ rotations.mT, torch.eye(3).double().expand(5, 3, 3))
+    angles = torch.rad2deg(torch.arccos((rotations.diagonal(dim1=1, dim2=2).sum(1) - 1) / 2)[1:])
     torch.testing.assert_close(angles, torch.tensor(ANGLES).double())
 
 

@@ -1,4 +1,4 @@
-"""The layouts that data sets come in, one file each; a new one is a file here and a line in `LAYOUTS`."""
+"""File layouts of data sets, one file each; to add one, add a file here and a line in `LAYOUTS`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ LAYOUTS: tuple[Layout, ...] = (  # the first that recognises a path reads it
 
 
 def layout_of(path: Path) -> Layout:
-    """The layout of a folder or file; `InputError` with all that was looked for where it has none."""
+    """The layout of a folder or file; `InputError` with all known layouts if it has none."""
     if not path.exists():
         raise InputError(f"there is no file or folder {path}")
     try:
@@ -37,9 +37,7 @@ def layout_of(path: Path) -> Layout:
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}); check its permissions") from error
     looked = "".join(f"\n  {layout.name}: {layout.looks_for}" for layout in LAYOUTS)
-    raise InputError(
-        f"{path} has no layout that is known{f'; it holds {chr(44).join(there)}' if there else ''}. Looked for:{looked}"
-    )
+    raise InputError(f"{path} has no known layout{f'; it holds {chr(44).join(there)}' if there else ''}. Looked for:{looked}")
 
 
 __all__ = ["LAYOUTS", "Layout", "Request", "layout_of"]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
+from itertools import islice
 from pathlib import Path
 
 import numpy as np
@@ -19,26 +20,26 @@ SPLITS = ("train", "val", "test")
 
 
 def recognise(path: Path) -> bool:
-    """A folder whose folders hold a file that can be read, at any depth."""
+    """A folder whose subfolders hold a readable file, at any depth."""
     return path.is_dir() and any(_shapes(folder, first=True) for folder in _folders(path))
 
 
 def load(path: Path, request: Request) -> PointClouds:
-    """The clouds of a split, by class and then by file name; without train and test folders the files are split by a seed."""
+    """The clouds of a split, by class and file name; without train and test folders the files are split by a seed."""
     top = _folders(path)
     split_first = {folder.name for folder in top} <= set(SPLITS)
     classes = sorted({folder.name for parent in (top if split_first else [path]) for folder in _folders(parent)})
     if request.only is not None:
         classes = [name for name in request.only if name in classes]
     if not classes:
-        raise InputError(f"{path} holds no class folders that are asked for")
+        raise InputError(f"{path} holds none of the requested class folders")
     files: list[Path] = []
     labels: list[int] = []
-    sides: list[str] = []  # "train", "test", or "" where the folders do not say
+    sides: list[str] = []  # "train", "test", or "" if the folders do not say
     for label, name in enumerate(classes):
         found = _split_first(path, name) if split_first else _class_first(path / name)
         if not found:
-            raise InputError(f"{path}: the class folder '{name}' holds no shapes; fill it or take it out")
+            raise InputError(f"{path}: the class folder '{name}' holds no shapes; fill it or remove it")
         files += [file for file, _ in found]
         sides += [side for _, side in found]
         labels += [label] * len(found)
@@ -58,7 +59,7 @@ def _class_first(folder: Path) -> list[tuple[Path, str]]:
 
 
 def _chosen(path: Path, files: list[Path], labels: np.ndarray, sides: list[str], request: Request) -> list[int]:
-    """Which files belong to the split that is asked for."""
+    """The indices of the files in the requested split."""
     if "" in sides and set(sides) != {""}:
         odd = files[sides.index("")]
         raise InputError(f"{path}: some class folders have train and test folders and some, as for {odd}, do not")
@@ -71,7 +72,7 @@ def _chosen(path: Path, files: list[Path], labels: np.ndarray, sides: list[str],
 
 
 def _copies(files: list[Path]) -> np.ndarray:
-    """A number for each file, the same for byte-identical ones; only files of equal size are read."""
+    """A group number per file, the same for byte-identical files; only files of equal size are read."""
     sizes = Counter(file.stat().st_size for file in files)
     keys: dict[tuple[int, bytes], int] = {}
     numbers = []
@@ -94,14 +95,9 @@ def _folders(path: Path) -> list[Path]:
 
 
 def _shapes(folder: Path, first: bool = False) -> list[Path]:
-    """The files under a folder that can be read, by name; only one of them where one is enough."""
-    found = []
-    for file in folder.rglob("*"):
-        if file.suffix.lower() in SUFFIXES and not file.name.startswith(".") and file.is_file():
-            found.append(file)
-            if first:
-                break
-    return sorted(found)
+    """The readable files below a folder, by name; only one of them with `first`."""
+    readable = (f for f in folder.rglob("*") if f.suffix.lower() in SUFFIXES and not f.name.startswith(".") and f.is_file())
+    return sorted(islice(readable, 1 if first else None))
 
 
 LAYOUT = Layout(

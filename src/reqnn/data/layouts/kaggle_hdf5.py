@@ -1,4 +1,4 @@
-"""3D MNIST as on Kaggle: `{train,test}_point_clouds.h5`, a group for each shape with `points` and the attribute `label`."""
+"""3D MNIST as on Kaggle: `{train,test}_point_clouds.h5`, one group per shape with `points` and the attribute `label`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def load(path: Path, request: Request) -> PointClouds:
         check_split(request)
         file = path / FILES[request.split]
         if not file.is_file():
-            raise InputError(f"{path} holds no {file.name}: the split '{request.split}' is missing; get it, too")
+            raise InputError(f"{path} holds no {file.name}: the split '{request.split}' is missing; download it too")
     else:
         file = path
     settings = {name: getattr(request, name) for name in ("points", "seed", "sampling", "short", "normalize")}
@@ -83,4 +83,4 @@ def _label(group: Any, where: str, classes: int) -> int:
     return int(label.item())
 
 
-LAYOUT = Layout("3D MNIST's Kaggle files", "train_point_clouds.h5, test_point_clouds.h5, a group a shape", recognise, load)
+LAYOUT = Layout("3D MNIST's Kaggle files", "train_point_clouds.h5, test_point_clouds.h5, one group per shape", recognise, load)

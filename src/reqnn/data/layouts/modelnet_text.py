@@ -1,13 +1,12 @@
-"""PointNet++'s `modelnet40_normal_resampled`: `<class>/<class>_0001.txt`, a line x,y,z,nx,ny,nz a point."""
+"""PointNet++'s `modelnet40_normal_resampled`: `<class>/<class>_0001.txt`, one line x,y,z,nx,ny,nz per point."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 from reqnn.data.dataset import PointClouds
-from reqnn.data.layouts.base import Layout, Request, check_split
+from reqnn.data.layouts.base import Layout, Request, check_split, read_lines
 from reqnn.data.layouts.shape_files import load_files
-from reqnn.data.names import read_lines
 from reqnn.errors import InputError
 
 
@@ -33,7 +32,7 @@ def load(path: Path, request: Request) -> PointClouds:
             labels.append(classes.index(kind))
     missing = [file for file in files if not file.is_file()]
     if missing:
-        raise InputError(f"{listed} names {len(missing)} of {len(files)} files that are not there, such as {missing[0]}")
+        raise InputError(f"{listed}: {len(missing)} of its {len(files)} files are missing, such as {missing[0]}")
     return load_files(files, labels, classes, request, "y")
 
 

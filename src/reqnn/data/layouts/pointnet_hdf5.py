@@ -1,4 +1,4 @@
-"""PointNet's HDF5 files, `ply_data_{train,test}*.h5` with `data`, `label` and perhaps `normal`: ModelNet, ShapeNet's parts.
+"""PointNet's HDF5 files, `ply_data_{train,test}*.h5` with `data`, `label` and optional `normal`: ModelNet, ShapeNet's parts.
 
 Class names are in `shape_names.txt` or `all_object_categories.txt`; `train_files.txt` may give the order of the files.
 """
@@ -14,8 +14,7 @@ import numpy as np
 
 from reqnn.data.dataset import PointClouds
 from reqnn.data.hdf5 import is_hdf5, open_hdf5, read_clouds, read_labels
-from reqnn.data.layouts.base import Layout, Request, assemble, check_split, file_split, fit, pick
-from reqnn.data.names import read_lines
+from reqnn.data.layouts.base import Layout, Request, assemble, check_split, file_split, fit, pick, read_lines
 from reqnn.errors import InputError
 
 SPLITS = ("train", "val", "test")
@@ -40,7 +39,7 @@ def load(path: Path, request: Request) -> PointClouds:
     else:
         files = [path]
     if not files:
-        raise InputError(f"{path} holds no ply_data_{request.split}*.h5: this split is missing; get it, too")
+        raise InputError(f"{path} holds no ply_data_{request.split}*.h5: this split is missing; download it too")
     classes = class_names(folder) or request.classes
     parts: list[_Part] = []
     for file in files:
@@ -78,18 +77,18 @@ def _read(file: Path, request: Request, classes: Sequence[str] | None, offset: i
 
 
 def class_names(folder: Path) -> tuple[str, ...] | None:
-    """The class names beside the files, where they are there."""
+    """The class names beside the files, if any."""
     if (folder / "shape_names.txt").is_file():
         return tuple(read_lines(folder / "shape_names.txt"))
-    if (folder / "all_object_categories.txt").is_file():  # ShapeNet's: a name and a synset a line
+    if (folder / "all_object_categories.txt").is_file():  # ShapeNet's: a name and a synset per line
         return tuple(line.split()[0] for line in read_lines(folder / "all_object_categories.txt"))
     return None
 
 
 def split_files(path: Path, split: str) -> list[Path]:
-    """The files of a split: as `train_files.txt` orders them where it is there, else by their numbers."""
+    """The files of a split, in the order of `train_files.txt` if it exists, else by number."""
     for listed in (path / f"{split}_files.txt", path / f"{split}_hdf5_file_list.txt"):
-        if listed.is_file():  # its lines hold the paths of the machine that wrote it: the names count
+        if listed.is_file():  # its lines are paths on another machine: only the names count
             return [path / Path(line).name for line in read_lines(listed)]
     return sorted(path.glob(f"ply_data_{split}*.h5"), key=_number)
 

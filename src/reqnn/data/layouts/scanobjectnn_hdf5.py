@@ -1,4 +1,4 @@
-"""ScanObjectNN's HDF5 files: `{training,test}_objectdataset<variant>.h5` with `data`, `label` and perhaps `mask`."""
+"""ScanObjectNN's HDF5 files: `{training,test}_objectdataset<variant>.h5` with `data`, `label` and optional `mask`."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def recognise(path: Path) -> bool:
 
 
 def load(path: Path, request: Request) -> PointClouds:
-    """The clouds of a split, background points and all, centred and scaled unless normalize=False."""
+    """The clouds of a split, including background points; centred and scaled unless normalize=False."""
     check_split(request)
     place = _place(path)
     assert place is not None
@@ -46,7 +46,7 @@ def _place(path: Path) -> Path | None:
 
 
 def _variant(place: Path, request: Request) -> Path:
-    """The file of the variant that is asked for, or the only one."""
+    """The file of the requested variant, or the only one."""
     stem = STEMS[request.split]
     found = {file.stem.removeprefix(stem).removeprefix("_"): file for file in sorted(place.glob(f"{stem}*.h5"))}
     names = ", ".join(repr(name) for name in found)
@@ -56,7 +56,7 @@ def _variant(place: Path, request: Request) -> Path:
         raise InputError(f"{place} holds {len(found)} variants; choose one: variant= {names} ('' for the plain one)")
     if request.variant not in found:
         given = "" if request.variant is None else f" of variant {request.variant!r}"
-        raise InputError(f"{place} holds no {stem}*.h5{given}; {f'there are {names}' if found else 'get this split, too'}")
+        raise InputError(f"{place} holds no {stem}*.h5{given}; {f'there are {names}' if found else 'download this split too'}")
     return found[request.variant]
 
 

@@ -1,4 +1,4 @@
-"""Lists of single files, a shape each, as clouds: what the layouts of folders share."""
+"""Load lists of files with one shape each; shared by the folder layouts."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from reqnn.data.shape_file import read_shape
 def load_files(
     files: Sequence[Path], labels: Sequence[int], classes: Sequence[str], request: Request, up: str, normals: bool = True
 ) -> PointClouds:
-    """Clouds of these files, in their order; byte-identical files form a group. Kept in the cache.
+    """Clouds of these files, in their order, cached; byte-identical files form a group.
 
     Args:
         normals: whether columns 4 to 6 of a cloud file are normals.
@@ -44,13 +44,7 @@ def load_files(
     settings |= {name: getattr(request, name) for name in ("points", "seed", "sampling", "short")}
     arrays = cached(request.cache, cache_key(files, settings), make)
     known = bool(arrays["normals"].any(axis=(1, 2)).all()) and len(files) > 0
-    found = assemble(
-        arrays["clouds"],
-        np.array(labels, dtype=np.int64),
-        classes,
-        request,
-        up,
-        arrays["normals"] if known else None,
-    )
+    numbers = np.array(labels, dtype=np.int64)
+    found = assemble(arrays["clouds"], numbers, classes, request, up, arrays["normals"] if known else None)
     groups = np.unique(arrays["digests"], return_inverse=True)[1]
     return replace(found, groups=torch.from_numpy(groups.astype(np.int64)))

@@ -1,4 +1,4 @@
-"""ShapeNet's part annotation benchmark: a folder of point files a synset, `synsetoffset2category.txt`, lists of the splits."""
+"""ShapeNet's part annotation benchmark: one folder of point files per synset, `synsetoffset2category.txt`, lists of splits."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ import json
 from pathlib import Path
 
 from reqnn.data.dataset import PointClouds
-from reqnn.data.layouts.base import Layout, Request, check_split
+from reqnn.data.layouts.base import Layout, Request, check_split, read_lines
 from reqnn.data.layouts.shape_files import load_files
-from reqnn.data.names import read_lines
 from reqnn.errors import InputError
 
 NAMES = "synsetoffset2category.txt"
@@ -20,7 +19,7 @@ def recognise(path: Path) -> bool:
 
 
 def load(path: Path, request: Request) -> PointClouds:
-    """The clouds of a split in the order of its list; with normals where the files have them."""
+    """The clouds of a split in the order of its list; with normals if the files have them."""
     check_split(request, ("train", "val", "test"))
     rows = [line.split() for line in read_lines(path / NAMES)]
     if any(len(row) != 2 for row in rows):
@@ -41,21 +40,21 @@ def _entries(listed: Path) -> list[str]:
     try:
         entries = json.loads(listed.read_text(encoding="utf-8"))
     except OSError as error:
-        raise InputError(f"{listed} cannot be read ({error.strerror}); the split is told by it") from error
+        raise InputError(f"{listed} cannot be read ({error.strerror}); it defines the split") from error
     except ValueError as error:
-        raise InputError(f"{listed} is no JSON ({error})") from error
+        raise InputError(f"{listed} is not JSON ({error})") from error
     if not isinstance(entries, list) or not all(isinstance(entry, str) and entry.count("/") >= 1 for entry in entries):
         raise InputError(f"{listed}: a list of names such as 'shape_data/02691156/1a04e3' is needed")
     return entries
 
 
 def _file(path: Path, synset: str, shape: str, listed: Path) -> Path:
-    """Where a shape lies: beside the lists in the release with normals, under `points` in the first one."""
+    """The file of a shape: in the synset's folder (release with normals) or under `points` (first release)."""
     places = [path / synset / f"{shape}.txt", path / synset / "points" / f"{shape}.pts"]
     for place in places:
         if place.is_file():
             return place
-    raise InputError(f"{listed} names {synset}/{shape}; neither {places[0]} nor {places[1]} is there")
+    raise InputError(f"{listed} names {synset}/{shape}; neither {places[0]} nor {places[1]} exists")
 
 
 LAYOUT = Layout(

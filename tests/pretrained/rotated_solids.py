@@ -1,4 +1,4 @@
-"""Meshes, and rotations to turn them by."""
+"""Meshes, and rotations for them."""
 
 import numpy as np
 import torch

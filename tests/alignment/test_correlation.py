@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from equivariance import generator, rotation_matrix
-from reqnn.alignment.procrustes import reliability, rotation_between
+from reqnn.alignment.correlation import reliability, rotation_between
 
 
 def vectors(count, seed=0):
