@@ -104,7 +104,7 @@ def test_real_features_stay(networks, name, at):
     assert type(features) is torch.Tensor
     assert difference(net.features(POINTS @ rotation.T, at=at), features) <= 1e-10
     assert difference(net.put_features(features, POINTS, at=at), net(POINTS)) <= 1e-10
-    with pytest.raises(InputError, match="only quaternion features turn"):
+    with pytest.raises(InputError, match="only quaternion features rotate"):
         reqnn.rotate_features(features, rotation)
 
 

@@ -29,7 +29,7 @@ def frame_ambiguity(xyz: Any, tolerance: float | None = None) -> Tensor:
     """Tell for which clouds the principal frame is not unique, to a relative tolerance (√eps where None).
 
     So where two variances agree; or, as two signs fix the third, where two skewnesses vanish or where it is a toss-up
-    which axis to turn round.
+    which axis to flip.
 
     Shapes: xyz (B, N, 3) -> (B,) bool.
     """

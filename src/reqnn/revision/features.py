@@ -122,7 +122,7 @@ def rotate_features(features: QuaternionTensor, rotation: Tensor) -> QuaternionT
     if not isinstance(features, QuaternionTensor):
         given = f"a real tensor of shape {tuple(features.shape)}" if isinstance(features, Tensor) else type(features).__name__
         raise InputError(
-            f"features is {given}: only quaternion features turn. Real ones, behind Quaternion2Real, are the same in every "
+            f"features is {given}: only quaternion features rotate. Real ones, behind Quaternion2Real, are the same in every "
             "orientation; take features of a submodule before it"
         )
     vectors = features.imaginary()

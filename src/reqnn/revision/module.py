@@ -40,7 +40,7 @@ class RealPlace:
 
 
 class RevisedModel(nn.Module):
-    """A network whose features are quaternions that turn with the input, and whose outputs do not.
+    """A network whose features are quaternions that rotate with the input, and whose outputs do not.
 
     Calls and outputs are those of the original model; its submodules are reached by their old names.
 
@@ -89,7 +89,7 @@ class RevisedModel(nn.Module):
             return out
 
     def features(self, *inputs: Any, at: str | None = None, **kwargs: Any) -> Tensor:
-        """The output of a submodule for these inputs: quaternions that turn with the cloud, or real features that do not.
+        """The output of a submodule for these inputs: quaternions that rotate with the cloud, or real features that do not.
 
         A pass like any other, with gradients; in training mode it updates statistics. A submodule of the model itself that is
         called `features` is reached as `net.model.features`.

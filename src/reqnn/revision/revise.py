@@ -44,11 +44,11 @@ def revise(
     check: bool = True,
     outputs: Sequence[str] | None = None,
 ) -> RevisedModel:
-    """Revise a network so that its features turn with the input and its outputs do not (paper, sections 3.2-3.6).
+    """Revise a network so that its features rotate with the input and its outputs do not (paper, sections 3.2-3.6).
 
         net(points @ R.T) == net(points)      for every rotation R and every order of the points
 
-    (Outputs that are coordinates turn instead; outputs at points follow the order of the points.)
+    (Outputs that are coordinates rotate instead; outputs at points follow the order of the points.)
 
     Args:
         model: any `nn.Module`; it is left untouched.
@@ -56,7 +56,7 @@ def revise(
             vectors (xyz, normals, …).
         to_real: the submodule (or several) before which Quaternion2Real stands; None: the first Linear on (B, C) features, or
             the last layer where there is none. Outputs that look like coordinates (as many axes as the input, 3 on the same
-            one) are vectors that turn; see `outputs`. False: nowhere, every output with an axis of 3 is vectors.
+            one) are vectors that rotate; see `outputs`. False: nowhere, every output with an axis of 3 is vectors.
         coordinates: submodules that take raw coordinates; they get PCA-frame coordinates.
         remove: submodules to drop, such as spatial transformers; what they return acts as the identity.
         replace: function name → permutation-invariant function, for functions in the model's own Python modules. Well-known

@@ -42,7 +42,7 @@ def _add_real(x: Q, other: Any) -> Q:
             return _broadcast_like(x, other)
     given = f"the number {other}" if not isinstance(other, Tensor) else f"a real tensor of shape {tuple(other.shape)}"
     raise NoRuleError(
-        f"{given} is added to quaternion features. A number that does not turn with the cloud cannot be added to what does; "
+        f"{given} is added to quaternion features. A number that does not rotate with the cloud cannot be added to what does; "
         "only parameters (biases) are dropped"
     )
 
