@@ -44,7 +44,7 @@ def test_files(out):
     ],
 )
 def test_results_of_other_settings_are_refused(out, change, message):
-    with pytest.raises(InputError, match=f"{message}.*move this file away"):
+    with pytest.raises(InputError, match=f"{message}.*move this file and its run away"):
         read_result(out, trial_of(ONE, replace(TINY, **change)))
 
 

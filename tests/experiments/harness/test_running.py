@@ -132,7 +132,7 @@ def test_a_result_that_cannot_be_read_is_found_before_hours_are_spent(place, mon
     (place / "results" / "table4" / "quick").mkdir(parents=True)
     (place / "results" / "table4" / "quick" / f"{FILE}.json").write_text("{}")
     monkeypatch.setattr(running, "fit", None)
-    with pytest.raises(InputError, match="no result that can be read"):
+    with pytest.raises(InputError, match="cannot be read as a result"):
         run(budget=replace(TINY, name="longer", after=TINY), runs="runs")
 
 
