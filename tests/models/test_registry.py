@@ -91,6 +91,7 @@ def test_equivariant_passes_the_recipe_on(calls):
         "rules": get_rules("paper"),
         "vector_axis": -1,
         "to_real": "head.fc1",
+        "check": False,
         "coordinates": ("sa1.weightnet", "sa2.weightnet", "sa3.weightnet"),
     }
 

@@ -25,7 +25,7 @@ REFUSED = [
     (refused.Height, "__getitem__", "", "cuts a vector apart.*single coordinate", None),
     (refused.OneCoordinate, "__getitem__", "", "cuts a vector apart.*single coordinate", None),
     (refused.SineEncoding, "sin", "", "sines and cosines of coordinates depend on the orientation", None),
-    (refused.Covariance, "matmul", "", "covariance matrix.* turns with the cloud", None),
+    (refused.Covariance, "matmul", "", "covariance matrix.* rotates with the cloud", None),
     (refused.ClassToken, "cat", "", r"real tensor of shape \(4, 1, 8\)", "local"),
     (refused.Compares, "gt", "", "not ordered; compare norms", "local"),
     (refused.PositionTable, "add", "", r"real tensor of shape \(24, 8\) is added", "local"),

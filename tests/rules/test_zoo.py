@@ -135,5 +135,5 @@ def test_export(name, rules):
 @every_set
 def test_names(rules):
     assert get_rules(rules).name == rules
-    with pytest.raises(reqnn.InputError, match="there are: full, paper, vector-neurons"):
+    with pytest.raises(reqnn.InputError, match="there are: frames, full, paper, vector-neurons"):
         get_rules(rules + "s")

@@ -168,7 +168,7 @@ def test_without_time_nothing_is_trained(place, capsys):
 
 def test_a_wrong_rule_set_is_an_error(place, capsys):
     assert main(["compare", "--rules", "papers", "--epochs", "1"]) == 2
-    assert "there are: full, paper, vector-neurons" in capsys.readouterr().err
+    assert "there are: frames, full, paper, vector-neurons" in capsys.readouterr().err
 
 
 def test_a_budget_that_goes_on_with_trained_networks_is_refused():
