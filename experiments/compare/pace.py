@@ -16,10 +16,10 @@ from torch import nn
 
 from experiments.harness.files import write_result_file
 from reqnn.errors import InputError
+from reqnn.revision.report import count_parameters
 from reqnn.train.config import TrainConfig
 from reqnn.train.optimization import make_optimizer
 from reqnn.train.run import build_network
-from reqnn.train.weights import count_parameters
 
 CLASSES = 40
 

@@ -11,6 +11,7 @@ import tyro
 
 from experiments.data_efficiency.cells import EPOCHS, METHODS, name_of
 from reqnn.commands.base import OK, Command, console, show_written
+from reqnn.table import Cell, Table
 
 TRAIN = "python -m experiments.queue --cells experiments/data_efficiency/cells.json --runs {runs}"
 
@@ -45,9 +46,9 @@ class DataEfficiency(Command):
                 console().print(f"testing {name}")
                 found[name] = test(folder, self.copies)
                 write_result_file(file, {"command": TRAIN.format(runs="RUNS"), "runs": found})
-        page = table(found)
-        console().print(page, markup=False, highlight=False)
-        written = [file, write_page(file.with_suffix(".md"), page)]
+        shown = table(found)
+        shown.print(console())
+        written = [file, write_page(file.with_suffix(".md"), shown.to_markdown())]
         if found:
             written.append(draw(found, file.with_suffix(".png")))
         show_written(written)
@@ -84,31 +85,30 @@ def test(folder: Path, copies: int) -> dict[str, Any]:
     }
 
 
-def table(found: dict[str, Any]) -> str:
-    """The page: a row per method, a column per number of training shapes."""
+def table(found: dict[str, Any]) -> Table:
+    """A row per method, a column per number of training shapes."""
     fractions = [fraction for fraction in sorted(EPOCHS) if any(name_of(method, fraction) in found for method in METHODS)]
     shapes = {f: next(found[n]["training_clouds"] for m in METHODS if (n := name_of(m, f)) in found) for f in fractions}
-    head = ["DGCNN", *(f"{shapes[f]:,} shapes ({f:.0%})" for f in fractions)]
-    lines = ["# Accuracy in any orientation against the number of training shapes", "", _row(head), _row(["---"] * len(head))]
+    rows = []
     for method, (title, _) in METHODS.items():
         results = [found.get(name_of(method, fraction)) for fraction in fractions]
+        cells = ["–" if r is None else f"{r['upright']:.1%} → {r['rotated']:.1%}" for r in results]
         if any(results):
-            lines.append(_row([title, *("–" if r is None else f"{r['upright']:.1%} → {r['rotated']:.1%}" for r in results)]))
-    epochs = ", ".join(f"{f:.0%}: {EPOCHS[f]}" for f in fractions)
-    lines += [
-        "",
-        "- ModelNet40, test shapes upright → each in ten arbitrary rotations. Quarter width, 128 farthest of 1024 points,",
-        f"  10 neighbours, Muon; epochs of each fraction of the shapes: {epochs}. One seed.",
-        "- Weights are selected on a validation split, upright.",
-        f"- `{TRAIN.format(runs='RUNS')}`, then `python -m experiments data-efficiency --runs RUNS --out results`",
-        "- – not trained yet.",
-        "",
-    ]
-    return "\n".join(lines)
-
-
-def _row(cells: list[str]) -> str:
-    return f"| {' | '.join(cells)} |"
+            rows.append([Cell(text) for text in (title, *cells)])
+    return Table(
+        "data_efficiency",
+        "Accuracy in any orientation against the number of training shapes",
+        ["DGCNN", *(f"{shapes[f]:,} shapes ({f:.0%})" for f in fractions)],
+        rows,
+        [],
+        notes=[
+            "ModelNet40, test shapes upright → each in ten arbitrary rotations. Quarter width, 128 farthest of 1024 points, "
+            "10 neighbours, Muon. One seed. Weights are selected on a validation split, upright.",
+            f"Epochs of each fraction of the shapes: {', '.join(f'{f:.0%}: {EPOCHS[f]}' for f in fractions)}.",
+            f"`{TRAIN.format(runs='RUNS')}`, then `python -m experiments data-efficiency --runs RUNS --out results`",
+            "–: not trained yet.",
+        ],
+    )
 
 
 def draw(found: dict[str, Any], path: Path) -> Path:

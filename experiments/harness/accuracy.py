@@ -13,12 +13,13 @@ from reqnn import data
 from reqnn.data.dataset import PointClouds
 from reqnn.data.rotated_test_set import RotatedTestSet
 from reqnn.provenance import provenance
+from reqnn.revision.report import count_parameters
 from reqnn.train.config import TrainConfig
 from reqnn.train.evaluation import measure
 from reqnn.train.prediction import predict
 from reqnn.train.run import Run
 from reqnn.train.starting import START
-from reqnn.train.weights import count_parameters, weights_checksum
+from reqnn.train.weights import weights_checksum
 
 BATCH = 32
 

@@ -21,7 +21,7 @@ class Models(Command):
         from rich.table import Table
 
         from reqnn.models.registry import list_models, model_entry
-        from reqnn.train.weights import count_parameters
+        from reqnn.revision.report import count_parameters
         from reqnn.zoo import create_model
 
         table = Table("name", "what it is", "parameters", "options")

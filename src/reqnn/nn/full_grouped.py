@@ -20,8 +20,9 @@ from reqnn.kernels.full_layers import First, Next
 from reqnn.kernels.groups import Groups
 from reqnn.kernels.rows import from_rows
 from reqnn.kernels.run import loops_run_on
-from reqnn.tensor.gathered import Gathered, Summed, Waiting, constant_along, same_index
+from reqnn.tensor.gathered import Gathered, Summed, Waiting
 from reqnn.tensor.quaternion_tensor import GradMode
+from reqnn.tensor.terms import constant_along, same_index
 
 Phi = Callable[[Tensor], Tensor]
 """The activation of the real part."""

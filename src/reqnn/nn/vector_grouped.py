@@ -23,7 +23,8 @@ from reqnn.kernels.products import times
 from reqnn.kernels.rows import from_rows
 from reqnn.kernels.vector_edges import Pending
 from reqnn.nn.grouped import Grouped, grouped
-from reqnn.tensor.gathered import Block, Gathered, Summed, Waiting, form_of
+from reqnn.tensor.gathered import Gathered, Summed, Waiting, form_of
+from reqnn.tensor.terms import Block
 
 
 @dataclass(frozen=True, eq=False)

@@ -8,12 +8,13 @@ from reqnn.points.ball_query import ball_query
 from reqnn.points.density import density
 from reqnn.points.farthest_point_sample import farthest_point_sample
 from reqnn.points.knn import count_ties, knn
-from reqnn.points.principal_frame import frame_ambiguity, principal_frame, right_handed_frames
+from reqnn.points.principal_frame import degenerate_axes, frame_ambiguity, principal_frame, right_handed_frames
 
 __all__ = [
     "as_coordinates",
     "ball_query",
     "count_ties",
+    "degenerate_axes",
     "density",
     "farthest_point_sample",
     "frame_ambiguity",

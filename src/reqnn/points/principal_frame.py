@@ -36,9 +36,23 @@ def frame_ambiguity(xyz: Any, tolerance: float | None = None) -> Tensor:
     xyz = check_cloud(xyz, "xyz")
     tolerance = torch.finfo(xyz.dtype).eps ** 0.5 if tolerance is None else tolerance
     axes = _axes(xyz)
-    degenerate = (-axes.variances.diff(dim=1) <= tolerance * axes.variances[:, :1]).any(1)
+    degenerate = _alike(axes.variances, tolerance)
     least, middle, _ = axes.skewness.abs().sort(1).values.unbind(1)
     return degenerate | (middle <= tolerance) | (axes.flipped & (middle - least <= tolerance))
+
+
+def degenerate_axes(xyz: Any) -> Tensor:
+    """Tell for which clouds two variances agree to √eps, so that no frame of principal axes is unique, whatever its signs.
+
+    Shapes: xyz (B, N, 3) -> (B,) bool.
+    """
+    xyz = check_cloud(xyz, "xyz")
+    return _alike(_axes(xyz).variances, torch.finfo(xyz.dtype).eps ** 0.5)
+
+
+def _alike(variances: Tensor, tolerance: float) -> Tensor:
+    """(B, 3), decreasing → (B,): whether two neighbouring ones agree."""
+    return (-variances.diff(dim=1) <= tolerance * variances[:, :1]).any(1)
 
 
 def right_handed_frames(xyz: Any) -> Tensor:

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from reqnn.errors import InputError, did_you_mean
+from reqnn.revision.report import count_parameters
 from reqnn.train.run import Run, list_weights, load_run, weights_file
-from reqnn.train.weights import count_parameters
 
 
 def load(name_or_path: str | Path) -> Any:

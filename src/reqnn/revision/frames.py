@@ -16,11 +16,11 @@ import torch
 from torch import Tensor, nn
 
 from reqnn.errors import InputError
-from reqnn.points import right_handed_frames
+from reqnn.points import degenerate_axes, right_handed_frames
 from reqnn.revision.inputs import Inputs, check_points, cloud_of
 from reqnn.revision.module import RevisedModel
 from reqnn.revision.outputs import is_numbers
-from reqnn.revision.report import RevisionReport
+from reqnn.revision.report import RevisionReport, count_parameters
 from reqnn.rules.registry import RuleSet
 from reqnn.tensor.nested import leaves, map_leaves
 
@@ -125,14 +125,14 @@ def framed(
         _axis_of_three(leaf, axes) if rotates else None for leaf, rotates in zip(leaves(expected), rotating, strict=True)
     ]
     net = FramedModel(model, inputs, rules, rotated)
-    count = sum(p.numel() for p in model.parameters())
+    count = count_parameters(model)
     copied = [name for name, _ in model.named_parameters()] if kept else []
     notes = [
         "the network is averaged over the four right-handed PCA frames of each cloud: outputs are invariant, or rotate if they "
         "are coordinates; features inside are not equivariant, and the order of the points matters as much as in the original"
     ]
     first = next(i for i, axis in enumerate(inputs.axes) if axis is not None)
-    degenerate = int(_degenerate(cloud_of(args[first], axes[0])).sum())
+    degenerate = int(degenerate_axes(cloud_of(args[first], axes[0])).sum())
     if degenerate:
         notes.append(
             f"{degenerate} clouds of the example have two equal variances: their frames, and so outputs, are not unique"
@@ -141,13 +141,6 @@ def framed(
         notes.append(f"outputs that rotate: {[place for place, axis in enumerate(rotated) if axis is not None]}")
     net.report = RevisionReport([], count, count, copied=copied, notes=notes)
     return net
-
-
-def _degenerate(xyz: Tensor) -> Tensor:
-    """(B, N, 3) → (B,): whether two variances of a cloud agree to √eps, so that its axes are not unique."""
-    centred = (xyz - xyz.mean(1, keepdim=True)).double()
-    variances = torch.linalg.eigvalsh(centred.mT @ centred)
-    return (variances.diff(dim=1) <= torch.finfo(xyz.dtype).eps ** 0.5 * variances[:, -1:]).any(1)
 
 
 def _members(given: dict[int, Any], points: int) -> Tensor | None:

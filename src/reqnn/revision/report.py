@@ -6,8 +6,15 @@ import math
 from dataclasses import dataclass, field
 from typing import Any
 
+from torch import nn
+
 from reqnn.revision.plan import Met
 from reqnn.rules.registry import TABLE1
+
+
+def count_parameters(model: nn.Module) -> int:
+    """The number of trained values, each counted once."""
+    return sum(parameter.numel() for parameter in model.parameters())
 
 
 @dataclass

@@ -22,7 +22,7 @@ from reqnn.revision.module import RevisedModel
 from reqnn.revision.outputs import is_numbers, rotating_outputs
 from reqnn.revision.plan import Met, Plan, RealBefore
 from reqnn.revision.removal import Call
-from reqnn.revision.report import RevisionReport
+from reqnn.revision.report import RevisionReport, count_parameters
 from reqnn.revision.self_check import self_check
 from reqnn.rules import RuleSet, get_rules
 from reqnn.rules.paper.point_functions import KNOWN_FUNCTIONS
@@ -180,8 +180,8 @@ def _report(model: nn.Module, net: RevisedModel, plan: Plan, workspace: Workspac
     functions = workspace.functions.values()
     return RevisionReport(
         rows=plan.met_operations,
-        parameters_before=_count(model),
-        parameters_after=_count(net),
+        parameters_before=count_parameters(model),
+        parameters_after=count_parameters(net),
         resized=plan.resized,
         dropped=plan.dropped,
         learned=plan.learned.shapes(),
@@ -272,10 +272,6 @@ def _initialise(twin: nn.Module, model: nn.Module, init: str) -> list[str]:
         return []
     original = dict(model.named_parameters())
     return [name for name, p in twin.named_parameters() if name in original and original[name].shape == p.shape]
-
-
-def _count(model: nn.Module) -> int:
-    return sum(p.numel() for p in model.parameters())
 
 
 def _notes(plan: Plan, found: list[str], gates: dict[str, str]) -> list[str]:

@@ -33,12 +33,12 @@ _CONSTANT = 1e-7  # outputs of two clouds that agree to this are the same number
 class Motion:
     """What is done to the second cloud: rotated, its points in another order, or both."""
 
-    turn: Tensor | None
+    rotation: Tensor | None
     orders: dict[int, Tensor] | None
 
     def apply(self, args: tuple[Any, ...], clouds: Clouds) -> tuple[Any, ...]:
         """The moved cloud."""
-        moved = clouds.rotated(self.turn[None]) if self.turn is not None else args
+        moved = clouds.rotated(self.rotation[None]) if self.rotation is not None else args
         if self.orders is None:
             return moved
         return Clouds(moved, clouds.inputs, clouds.batch, (), 0).reordered(self.orders)
@@ -46,10 +46,10 @@ class Motion:
     def error(self, value: Tensor, reference: Tensor, scale: float, sizes: list[int]) -> float:
         """How far an output is from the reference moved alike: the smallest over what it may do (stay, rotate, follow)."""
         one, best = Value(reference, False), math.inf
-        rotations = ways_to_rotate(one, 1, free=True) if self.turn is not None else {"": lambda x, _: x}
+        rotations = ways_to_rotate(one, 1, free=True) if self.rotation is not None else {"": lambda x, _: x}
         orders = ways_to_reorder(one, 1, sizes) if self.orders is not None else {"": lambda x, _: x}
         for rotate in rotations.values():
-            rotated = rotate(reference, self.turn[None] if self.turn is not None else None)
+            rotated = rotate(reference, self.rotation[None] if self.rotation is not None else None)
             for reorder in orders.values():
                 best = min(best, relative_error(value, reorder(rotated, self.orders), scale))
         return best
@@ -75,7 +75,7 @@ def self_check(net: RevisedModel, model: nn.Module, args: tuple[Any, ...]) -> li
         Notes for the report.
     """
     trial = _Trial(net, args)
-    motion = Motion(trial.turn, trial.orders)
+    motion = Motion(trial.rotation, trial.orders)
     try:
         exact = WatchedCopy(net, torch.float64, 0)
         verdict = trial.verdict(exact, motion)
@@ -88,7 +88,7 @@ def self_check(net: RevisedModel, model: nn.Module, args: tuple[Any, ...]) -> li
     if verdict.error <= _TOLERANCE:
         constant = verdict.constant - trial.constant_in(model) if verdict.constant else frozenset()
         return _judge_constant(net, trial.same_on_example(exact, constant)) if constant else []
-    for what, alone in (("order", Motion(None, trial.orders)), ("orientation", Motion(trial.turn, None))):
+    for what, alone in (("order", Motion(None, trial.orders)), ("orientation", Motion(trial.rotation, None))):
         part = trial.verdict(exact, alone)
         if part is not None and part.error > _TOLERANCE:
             raise _refusal(what, part.error, find_culprit(exact, trial.batch(alone), alone.error, trial.sizes))
@@ -105,7 +105,7 @@ class _Trial:
         self.args, example = args, tuple(x[:1] if self._batched(x) else x for x in args)
         self.cloud = Clouds(bumpy_cloud(example, net.inputs, generator), net.inputs, 1 if self.rows else None, (), 0)
         self.other = bumpy_cloud(example, net.inputs, generator)
-        self.turn = quaternion.random_matrix((), generator, torch.float64)
+        self.rotation = quaternion.random_matrix((), generator, torch.float64)
         self.orders, self.sizes = self.cloud.random_orders(generator), self.cloud.sizes
 
     def batch(self, motion: Motion) -> tuple[Any, ...]:

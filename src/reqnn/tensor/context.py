@@ -106,7 +106,7 @@ class Context:
         if bias is None or isinstance(bias, RemovedBias):
             return
         if self.plan is None or not self.plan.drop(bias):
-            raise NoRuleError("a bias is a fixed direction: it does not turn with the features")
+            raise NoRuleError("a bias is a fixed direction: it does not rotate with the features")
 
 
 def default_context() -> Context:

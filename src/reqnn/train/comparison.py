@@ -11,10 +11,10 @@ import torch
 
 from reqnn.data.dataset import PointClouds
 from reqnn.data.rotation import random_rotations, rotate_by
+from reqnn.revision.report import count_parameters
 from reqnn.train.prediction import predict
 from reqnn.train.reconstruction import ReconstructionEvaluation, evaluate_reconstruction
 from reqnn.train.run import Run
-from reqnn.train.weights import count_parameters
 
 SHOWN = 6  # objects in the picture
 

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from reqnn.data.dataset import PointClouds
 from reqnn.errors import InputError
+from reqnn.revision.report import count_parameters
 from reqnn.train import checkpoint
 from reqnn.train.batches import Batches
 from reqnn.train.calibration import recalibrate
@@ -21,7 +22,6 @@ from reqnn.train.prediction import predict
 from reqnn.train.reproducible import seed_step
 from reqnn.train.run import BEST, LAST, save_weights
 from reqnn.train.task import Task
-from reqnn.train.weights import count_parameters
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric

@@ -38,11 +38,6 @@ def load_model_tensors(model: nn.Module, tensors: dict[str, Tensor], where: str)
         tensor.copy_(tensors[name])
 
 
-def count_parameters(model: nn.Module) -> int:
-    """The number of trained values, each counted once."""
-    return sum(parameter.numel() for parameter in model.parameters())
-
-
 def weights_checksum(model: nn.Module) -> str:
     """A checksum of the weights and statistics of a network."""
     return checksum({name: tensor.detach().cpu() for name, tensor in model_tensors(model).items()})

@@ -54,7 +54,7 @@ def _refuse_sets(x: Q, parameter: Tensor) -> None:
     if wider or (own and x.axis is not None and x.holds_vectors(x.axis)):
         raise NoRuleError(
             f"a parameter of shape {tuple(parameter.shape)} is added to, or subtracted from, {lay.describe(x.layout_on(-1))} "
-            f"of shape {tuple(x.user_shape)}: a learned set of points or features, not a bias. Fixed points do not turn with "
+            f"of shape {tuple(x.user_shape)}: a learned set of points or features, not a bias. Fixed points do not rotate with "
             "the cloud; coordinates= lets the submodule that does this compute in the cloud's PCA frame"
         )
 
@@ -181,5 +181,5 @@ def _without_memory_format(named: dict[str, Any]) -> dict[str, Any]:
 
 @algebra.rule("ones_like", "rand_like", "randn_like", "full_like", row="structure")
 def numbers_like(x: Q, *args: Any, **named: Any) -> Tensor:
-    """Real numbers of the same shape would not turn with the cloud."""
+    """Real numbers of the same shape would not rotate with the cloud."""
     raise NoRuleError("real numbers 'like' quaternion features would be of another kind; make them with torch.ones(x.shape) …")

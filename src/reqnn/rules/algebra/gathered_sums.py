@@ -16,8 +16,9 @@ from reqnn.kernels.rows import from_rows
 from reqnn.rules.algebra.base import algebra, per_entry
 from reqnn.rules.algebra.gathered_structure import moved
 from reqnn.tensor import QuaternionTensor as Q
-from reqnn.tensor.gathered import Gathered, Summed, Term, Weighted, as_term, form_of, wrap
+from reqnn.tensor.gathered import Gathered, Summed, Weighted, as_term, form_of, wrap
 from reqnn.tensor.markers import RemovedBias
+from reqnn.tensor.terms import Term
 
 
 def on_common_places(*operands: Q) -> list[Gathered] | None:

@@ -16,7 +16,8 @@ from torch import Tensor
 from reqnn.rules.algebra.base import algebra, sizes
 from reqnn.rules.algebra.indexing import _translate
 from reqnn.tensor import QuaternionTensor as Q
-from reqnn.tensor.gathered import Gathered, Repeated, Term, form_of, once, rows_of, wrap
+from reqnn.tensor.gathered import Gathered, Repeated, form_of, once, rows_of, wrap
+from reqnn.tensor.terms import Term
 
 
 def _gather(x: Q, numbers: Tensor, channels: int, axis: int) -> Any:

@@ -81,7 +81,7 @@ def _quaternion_part(x: Tensor, what: str, at: int, beside: Q) -> Q:
         plain = x.as_subclass(Tensor) if isinstance(x, ScalarTensor) else x
         return beside.like(torch.cat([plain[None], plain.new_zeros(3, *plain.shape)]), at, "s" * plain.shape[at])
     raise NoRuleError(
-        f"{what} joins quaternion features with a real tensor of shape {tuple(x.shape)}. Numbers that do not turn cannot "
+        f"{what} joins quaternion features with a real tensor of shape {tuple(x.shape)}. Numbers that do not rotate cannot "
         "stand among vectors: declare input scalars with scalars=, multiply instead of concatenating, or place "
         "Quaternion2Real before (to_real=)"
     )
