@@ -79,7 +79,7 @@ class Align(Command):
         """The shape in a file, and points (N, 3) float64 on it, in the units of the file."""
         import torch
 
-        from reqnn.data.cloud_file import shape_cloud
+        from reqnn.data.shape_file import shape_cloud
         from reqnn.data.sampling import check_sampling
         from reqnn.data.shape_file import read_shape
 

@@ -124,21 +124,13 @@ class Make(Command):
 
     def run(self) -> int:
         """Read, build, write."""
-        from rich.console import Console
-        from rich.progress import Progress
-
         from reqnn.data.loading import data_root
         from reqnn.data.mnist3d import make_3d_mnist
 
         source = self.source or data_root() / "mnist"
         out = Path(self.out) if self.out else data_root() / "3d_mnist"
-        with Progress(console=Console(stderr=True), disable=not Console(stderr=True).is_terminal, transient=True) as progress:
-            tasks = {split: progress.add_task(split, total=None) for split in ("train", "test")}
-
-            def advance(split: str, done: int, total: int) -> None:
-                progress.update(tasks[split], completed=done, total=total)
-
-            written = make_3d_mnist(source, out, self.points, self.seed, advance)
+        with busy("building 3D MNIST"):
+            written = make_3d_mnist(source, out, self.points, self.seed)
         show_written(written)
         return OK
 

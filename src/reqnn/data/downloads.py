@@ -3,25 +3,17 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass
 from http.client import HTTPException
 from pathlib import Path
-from urllib.error import HTTPError, URLError
+from typing import NamedTuple
 
 from reqnn.data.loading import data_root
 from reqnn.data.sets import SETS
 from reqnn.errors import InputError
 
 
-@dataclass(frozen=True)
-class Download:
-    """Files to download.
-
-    Args:
-        folder: relative to the data root.
-        mirrors: base addresses, tried in this order.
-        files: name → SHA-256.
-    """
+class Download(NamedTuple):
+    """Files to download: the folder under the data root; addresses, tried in this order; name → SHA-256."""
 
     folder: str
     mirrors: tuple[str, ...]
@@ -48,12 +40,10 @@ def download(name: str, root: str | Path | None = None) -> list[Path]:
     Only files with a stable address and a known checksum can be downloaded; for others the error says how to get them.
     """
     if name in DOWNLOADS:
-        wanted = DOWNLOADS[name]
-        folder = data_root(root) / wanted.folder
-        return [fetch(file, checksum, folder, wanted.mirrors) for file, checksum in wanted.files.items()]
-    able = ", ".join(DOWNLOADS)
+        folder, mirrors, files = DOWNLOADS[name]
+        return [fetch(file, checksum, data_root(root) / folder, mirrors) for file, checksum in files.items()]
     if name not in SETS:
-        raise InputError(f"{name!r} is no data set; downloadable: {able}; others: {', '.join(SETS)}")
+        raise InputError(f"{name!r} is no data set; downloadable: {', '.join(DOWNLOADS)}; others: {', '.join(SETS)}")
     known = SETS[name]
     if known.embedded is not None:
         raise InputError(f"{name} is part of the package: there is nothing to download")
@@ -65,24 +55,19 @@ def fetch(file: str, checksum: str, folder: Path, mirrors: tuple[str, ...]) -> P
     """Download one file from the first mirror that works; its SHA-256 is checked before it is renamed."""
     from torch.hub import download_url_to_file
 
-    path, failures = folder / file, []
+    path, failures = folder / file, ""
     try:
         folder.mkdir(parents=True, exist_ok=True)
         if path.exists() and hashlib.sha256(path.read_bytes()).hexdigest() == checksum:
             return path
-        for mirror in mirrors:
-            try:
-                download_url_to_file(mirror + file, str(path), hash_prefix=checksum, progress=False)
-                return path
-            except HTTPError as error:
-                failures.append(f"{mirror}: the server says {error.code} {error.reason}")
-            except URLError as error:
-                failures.append(f"{mirror}: no connection ({error.reason})")
-            except (HTTPException, ConnectionError, TimeoutError) as error:
-                failures.append(f"{mirror}: the connection broke off ({error})")
-            except RuntimeError:  # raised by torch for a wrong checksum
-                failures.append(f"{mirror}: the checksum is not {checksum[:12]}…; discarded")
     except OSError as error:
         raise InputError(f"{path} cannot be written ({error.strerror}); set REQNN_DATA to another folder") from error
-    reasons = "".join(f"\n  {failure}" for failure in failures)
-    raise InputError(f"{file} could not be downloaded:{reasons}\nTry again, or put it into {folder} yourself")
+    for mirror in mirrors:
+        try:
+            download_url_to_file(mirror + file, str(path), hash_prefix=checksum, progress=False)
+            return path
+        except (OSError, HTTPException) as error:  # no connection, a refusal of the server, a broken connection, a full disk
+            failures += f"\n  {mirror}: {error}"
+        except RuntimeError:  # raised by torch for a wrong checksum
+            failures += f"\n  {mirror}: the checksum is not {checksum[:12]}…; discarded"
+    raise InputError(f"{file} could not be downloaded:{failures}\nTry again, or put it into {folder} yourself")

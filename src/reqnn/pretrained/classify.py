@@ -10,10 +10,10 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reqnn.data.cloud_file import sample_surface
+from reqnn.data.shape_file import sample_surface
 from reqnn.data.sampling import choose_points, normalise
 from reqnn.data.shape_file import SUFFIXES, read_shape
-from reqnn.data.streams import check_seed, stream
+from reqnn.data.sampling import check_seed, stream
 from reqnn.errors import InputError
 from reqnn.quaternion import random_matrix
 from reqnn.train.prediction import predict
