@@ -1,4 +1,4 @@
-"""The command `reqnn`: parse, run a subcommand of `reqnn.commands`, turn errors into messages and exit codes."""
+"""The command `reqnn`: parse, run a subcommand of `reqnn.commands`; errors become messages and exit codes."""
 
 from __future__ import annotations
 
@@ -23,33 +23,22 @@ def parse(
     prog: str = "reqnn",
     description: str = DESCRIPTION,
 ) -> Command:
-    """The subcommand that the arguments name; exits with 2 where they do not parse, with 0 after --help."""
+    """The subcommand that the arguments name; exits with 2 if they do not parse, with 0 after --help."""
     import tyro
 
     named = next((word for word in arguments if not word.startswith("-")), "")
-    choices: Any = Union[  # noqa: UP007 - from a tuple: the commands are data
-        tuple(
-            Annotated[kind, tyro.conf.subcommand(name, **_shown(kind, arguments, full=name == named))]
-            for name, kind in commands.items()
-        )
-    ]
-    command: Command = tyro.cli(
-        choices,
-        args=arguments,
-        prog=prog,
-        description=description,
-        config=(tyro.conf.FlagCreatePairsOff,),
-    )
+    known = []
+    for name, kind in commands.items():
+        text = inspect.cleandoc(kind.__doc__ or "")
+        # The list of commands has their first sentences; the help of a command has all, with its defaults.
+        shown: dict[str, Any] = {"description": text if name == named else text.partition("\n\n")[0]}
+        if name == named and (default := kind.defaults(arguments)) is not None:
+            shown["default"] = default
+        known.append(Annotated[kind, tyro.conf.subcommand(name, **shown)])
+    choices: Any = Union[tuple(known)]  # noqa: UP007 - from a tuple: the commands are data
+    config = (tyro.conf.FlagCreatePairsOff,)
+    command: Command = tyro.cli(choices, args=arguments, prog=prog, description=description, config=config)
     return command
-
-
-def _shown(kind: type[Command], arguments: Sequence[str], full: bool) -> dict[str, Any]:
-    """The help of a command: its first sentence in the list of commands; all of it, with its defaults, where it is named."""
-    text = inspect.cleandoc(kind.__doc__ or "")
-    if not full:
-        return {"description": text.partition("\n\n")[0]}
-    default = kind.defaults(arguments)
-    return {"description": text} | ({} if default is None else {"default": default})
 
 
 def main(
@@ -76,16 +65,14 @@ def main(
     except BrokenPipeError:  # the reader, `head` say, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
-    except ReqnnError as error:
-        if debug:
-            raise
-        print(f"error: {error}", file=sys.stderr)
-        return BAD_INPUT
     except Exception as error:
         if debug:
             raise
-        print(f"error: {type(error).__name__}: {error}\n(--debug shows where)", file=sys.stderr)
-        return UNEXPECTED
+        foreseen = isinstance(error, ReqnnError)
+        print(
+            f"error: {error}" if foreseen else f"error: {type(error).__name__}: {error}\n(--debug shows where)", file=sys.stderr
+        )
+        return BAD_INPUT if foreseen else UNEXPECTED
 
 
 if __name__ == "__main__":

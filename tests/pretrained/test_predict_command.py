@@ -56,7 +56,7 @@ def test_rotations(files, run_folder, option, capsys):
     assert all(line.endswith("; the same in all 4 orientations") for line in lines[:3])
     assert lines[3].startswith("3 of 3 files keep their answer in every orientation; largest change of a probability ")
     assert main([*words, "--json", "-"]) == 0
-    rotated = [answer["turned"] for answer in json.loads(capsys.readouterr().out)["files"]]
+    rotated = [answer["rotated"] for answer in json.loads(capsys.readouterr().out)["files"]]
     assert all(one["copies"] == one["same"] == 4 for one in rotated)
     assert 0 < max(one["largest_change"] for one in rotated) < 0.02
 
@@ -69,7 +69,7 @@ def test_rotations_show_where_an_answer_changes(files, run_folder, monkeypatch):
         return torch.nn.functional.one_hot((points[:, 0, 2] > 0).long(), len(net.classes)).float()
 
     monkeypatch.setattr(classify_module, "predict", by_height)
-    found = [one["turned"] for one in classify_module.classify(network, find_files([files]), rotations=16)]
+    found = [one["rotated"] for one in classify_module.classify(network, find_files([files]), rotations=16)]
     assert all(0 < one["same"] < 16 for one in found)
 
 
@@ -101,7 +101,7 @@ def test_what_cannot_be_read_is_reported_and_the_rest_is_classified(files, run_f
 
 @pytest.mark.parametrize(
     ("words", "message"),
-    [([], "name at least one file"), (["x.ply", "--top", "0"], "top is 0"), (["x.ply", "--turned", "-1"], "rotations -1")],
+    [([], "name at least one file"), (["x.ply", "--top", "0"], "top is 0"), (["x.ply", "--turned", "-1"], "rotations is -1")],
 )
 def test_mistakes_are_explained(words, message, run_folder, capsys):
     assert main(["predict", *words, "--weights", str(run_folder)]) == 2

@@ -3,16 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import tyro
 
 from reqnn.commands.base import OK, Command, busy, console, optional, show_written, write_json
-
-if TYPE_CHECKING:
-    from reqnn.data import PointClouds
-
 
 ROOT = "The folder that holds the data sets. Default: $REQNN_DATA, else the user's cache folder."
 Root = Annotated[str | None, optional("DIR", help=ROOT)]
@@ -34,11 +29,10 @@ class ListSets(Command):
         base = data_root(self.root)
         table = Table("name", "what it is", "where")
         for name, known in SETS.items():
-            found = next((folder for folder in known.folders if (base / folder).exists()), None)
-            table.add_row(name, known.summary, "in the package" if known.embedded else (found or "not here"))
-        screen = console()
-        screen.print(table)
-        screen.print(f"Data root: {base}. Any folder or file with a known layout can be used, too.", highlight=False)
+            found = next((folder for folder in known.folders if (base / folder).exists()), "not here")
+            table.add_row(name, known.summary, "in the package" if known.embedded else found)
+        console().print(table)
+        print(f"Data root: {base}. Any folder or file with a known layout can be used, too.")
         return OK
 
 
@@ -65,6 +59,8 @@ class Info(Command):
 
     def run(self) -> int:
         """Load, count, print."""
+        from rich.table import Table
+
         from reqnn.data.loading import load
         from reqnn.data.summary import shared_clouds, summarise
 
@@ -74,32 +70,28 @@ class Info(Command):
             shared = shared_clouds(sets[0], sets[1]) if len(sets) == 2 else None
         if self.json is not None:
             write_json({"data": self.data, "splits": found, "shared": shared}, self.json)
-        if self.json != "-":
-            self._print(sets, found, shared)
-        return OK
-
-    def _print(self, sets: list[PointClouds], found: list[dict[str, Any]], shared: int | None) -> None:
-        from rich.table import Table
-
-        screen = console()
-        table = Table("", *(str(one["split"]) for one in found), title=sets[0].name, title_justify="left")
-        for label, key in (
-            ("clouds", "clouds"),
-            ("points per cloud", "points"),
-            ("vertical axis", "up"),
-            ("normals", "normals"),
-        ):
-            table.add_row(label, *(str(one[key]) for one in found))
-        table.add_row("radius", *(f"{one['radius'][0]:g} to {one['radius'][1]:g}" for one in found))
-        table.add_row("duplicates of another cloud", *(str(one["duplicates"]) for one in found))
-        table.add_row("points with tied neighbours", *(f"{one['tied']:.1%}" for one in found))
-        table.add_row("clouds with a point twice", *(f"{one['coincident']} of {one['looked_at']}" for one in found))
+        if self.json == "-":
+            return OK
+        table = Table("", *(one["split"] for one in found), title=sets[0].name, title_justify="left")
+        shown = {
+            "clouds": "{clouds}",
+            "points per cloud": "{points}",
+            "vertical axis": "{up}",
+            "normals": "{normals}",
+            "radius": "{radius[0]:g} to {radius[1]:g}",
+            "duplicates of another cloud": "{duplicates}",
+            "points with tied neighbours": "{tied:.1%}",
+            "clouds with a point twice": "{coincident} of {looked_at}",
+        }
+        for label, text in shown.items():
+            table.add_row(label, *(text.format(**one) for one in found))
         table.add_section()
         for name in sets[0].classes:
             table.add_row(name, *(str(one["counts"].get(name, 0)) for one in found))
-        screen.print(table)
+        console().print(table)
         if shared:
-            screen.print(f"{shared} clouds of '{found[1]['split']}' are also in '{found[0]['split']}'", highlight=False)
+            print(f"{shared} clouds of '{self.split[1]}' are also in '{self.split[0]}'")
+        return OK
 
 
 @dataclass(kw_only=True)
@@ -127,8 +119,7 @@ class Make(Command):
         from reqnn.data.loading import data_root
         from reqnn.data.mnist3d import make_3d_mnist
 
-        source = self.source or data_root() / "mnist"
-        out = Path(self.out) if self.out else data_root() / "3d_mnist"
+        source, out = self.source or data_root() / "mnist", self.out or data_root() / "3d_mnist"
         with busy("building 3D MNIST"):
             written = make_3d_mnist(source, out, self.points, self.seed)
         show_written(written)
@@ -151,7 +142,7 @@ class Fetch(Command):
         with busy(f"downloading {self.name}"):
             files = download(self.name, self.root)
         for path in files:
-            console().print(f"{path} is complete", highlight=False, soft_wrap=True)
+            print(f"{path} is complete")
         return OK
 
 

@@ -17,11 +17,9 @@ ROOT = Path(__file__).resolve().parents[3]
 
 def hand_over(arguments: Sequence[str]) -> int:
     """Run an experiment if this is a clone; return the exit code."""
-    name = arguments[0]
     if not (ROOT / "experiments" / "__main__.py").is_file():
-        where = f"run it from a clone of its repository: python -m experiments {name}"
-        raise InputError(f"reqnn {name} is not part of the package; {where}")
-    if str(ROOT) not in sys.path:
-        sys.path.insert(0, str(ROOT))
+        where = f"run it from a clone of its repository: python -m experiments {arguments[0]}"
+        raise InputError(f"reqnn {arguments[0]} is not part of the package; {where}")
+    sys.path.insert(0, str(ROOT))
     code: int = importlib.import_module("experiments.__main__").main(arguments)
     return code

@@ -19,12 +19,13 @@ if TYPE_CHECKING:
 
 def parse_options(text: str, option: str) -> dict[str, Any]:
     """Keyword arguments from a JSON object; its lists become tuples."""
+    advice = f"write for example {option} '{{\"k\": 10}}'"
     try:
         value = json.loads(text)
     except json.JSONDecodeError as error:
-        raise InputError(f"{option} {text!r} is not JSON ({error}); write for example {option} '{{\"k\": 10}}'") from error
+        raise InputError(f"{option} {text!r} is not JSON ({error}); {advice}") from error
     if not isinstance(value, dict):
-        raise InputError(f"{option} {text!r} is not a JSON object; write for example {option} '{{\"k\": 10}}'")
+        raise InputError(f"{option} {text!r} is not a JSON object; {advice}")
     return {key: tuple(item) if isinstance(item, list) else item for key, item in value.items()}
 
 
@@ -49,10 +50,8 @@ def build(target: str, kwargs: dict[str, Any]) -> nn.Module:
     try:
         model = factory(**kwargs)
     except Exception as error:
-        given = f" with {kwargs}" if kwargs else ""
-        raise InputError(
-            f"{target} cannot be built{given} ({type(error).__name__}: {error}); give its arguments with --kwargs"
-        ) from error
+        given, what = f" with {kwargs}" if kwargs else "", f"{type(error).__name__}: {error}"
+        raise InputError(f"{target} cannot be built{given} ({what}); give its arguments with --kwargs") from error
     if not isinstance(model, nn.Module):
         raise InputError(f"{target} returns a {type(model).__name__}; a class or function that returns an nn.Module is needed")
     return model
@@ -60,8 +59,8 @@ def build(target: str, kwargs: dict[str, Any]) -> nn.Module:
 
 def find(target: str) -> Callable[..., Any]:
     """What ``MODULE:CLASS`` names; the current directory is searched first."""
-    place, colon, name = target.rpartition(":")
-    if not colon or not place or not name:
+    place, _, name = target.rpartition(":")
+    if not place or not name:
         raise InputError(f"{target!r} names no class; write MODULE:CLASS or path/to/file.py:CLASS")
     found: Any = _module(place)
     for part in name.split("."):
@@ -74,15 +73,14 @@ def find(target: str) -> Callable[..., Any]:
 
 
 def _module(place: str) -> ModuleType:
-    is_file = place.endswith(".py")
-    path = Path(place).resolve()
-    if is_file and not path.is_file():
+    path = Path(place).resolve() if place.endswith(".py") else None
+    if path is not None and not path.is_file():
         raise InputError(f"there is no file {place}")
-    for folder in (str(Path.cwd()), *([str(path.parent)] if is_file else [])):
-        if folder not in sys.path:
-            sys.path.insert(0, folder)
+    for folder in (Path.cwd(), *([path.parent] if path else [])):
+        if str(folder) not in sys.path:
+            sys.path.insert(0, str(folder))
     try:
-        return _module_of_file(path) if is_file else importlib.import_module(place)
+        return importlib.import_module(place) if path is None else _module_of_file(path)
     except ModuleNotFoundError as error:
         if error.name is not None and (place == error.name or place.startswith(f"{error.name}.")):
             where = "the current directory is searched, or name a file: path/to/file.py:CLASS"
@@ -96,8 +94,7 @@ def _module_of_file(path: Path) -> ModuleType:
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None
     assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
+    module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
@@ -124,13 +121,13 @@ def example_inputs(
     empty = tuple(torch.zeros(shape) for shape in shapes)
     inputs, _ = read_inputs(empty if len(empty) > 1 else empty[0], vector_axis, scalars)
     generator = torch.Generator().manual_seed(seed)
-    filled, first = [], True
+    filled: list[Tensor] = []
     for shape, axis in zip(shapes, inputs.axes, strict=True):
         if axis is None:
             filled.append(torch.rand(shape, generator=generator))
-            continue
-        filled.append(_cloud(shape, axis, scalars if first else 0, seed, generator))
-        first = False
+        else:
+            filled.append(_cloud(shape, axis, scalars, seed, generator))
+            scalars = 0  # the first cloud has them
     return tuple(filled) if len(filled) > 1 else filled[0]
 
 
@@ -142,9 +139,8 @@ def _cloud(shape: tuple[int, ...], axis: int, scalars: int, seed: int, generator
     batch = shape[0] if len(shape) > 2 else 1
     rest = [size for i, size in enumerate(shape) if i != axis and not (i == 0 and len(shape) > 2)]
     count = torch.Size(rest).numel()
-    xyz, normals = surfaces(batch, count, seed, torch.float32)
     more = torch.randn(batch, count, max(shape[axis] - scalars - 6, 0), generator=generator)
-    vectors = torch.cat([xyz, normals, more], dim=-1)[..., : shape[axis] - scalars]
+    vectors = torch.cat([*surfaces(batch, count, seed, torch.float32), more], dim=-1)[..., : shape[axis] - scalars]
     whole = torch.cat([vectors, torch.rand(batch, count, scalars, generator=generator)], dim=-1)
     whole = whole.unflatten(1, rest) if len(shape) > 2 else whole[0]
     return whole.movedim(-1, axis).contiguous()

@@ -11,6 +11,7 @@ import gzip
 import math
 import zlib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -102,7 +103,7 @@ def _box() -> list[np.ndarray]:
     edge, depth = np.linspace(-0.5, 0.5, EDGE), np.linspace(-DEPTH / 2, DEPTH / 2, LENGTH)
     down, right = np.meshgrid(-edge, edge, indexing="ij")
     along, across = np.meshgrid(depth, edge, indexing="ij")
-    faces = [(x, right, down) for x in (DEPTH / 2, -DEPTH / 2)]
+    faces: list[tuple[Any, Any, Any]] = [(x, right, down) for x in (DEPTH / 2, -DEPTH / 2)]
     faces += [(along, across, z) for z in (0.5, -0.5)]
     faces += [(along, y, -across) for y in (-0.5, 0.5)]
     return [np.stack([column.ravel() for column in np.broadcast_arrays(*face)], axis=1) for face in faces]
