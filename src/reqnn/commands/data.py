@@ -8,6 +8,8 @@ from typing import Annotated, Literal
 import tyro
 
 from reqnn.commands.base import OK, Command, busy, console, optional, show_written, write_json
+from reqnn.commands.experiments import from_clone
+from reqnn.errors import InputError, check_choice
 
 ROOT = "The folder that holds the data sets. Default: $REQNN_DATA, else the user's cache folder."
 Root = Annotated[str | None, optional("DIR", help=ROOT)]
@@ -96,7 +98,7 @@ class Info(Command):
 
 @dataclass(kw_only=True)
 class Make(Command):
-    """Build 3D MNIST from MNIST's idx files as its author did, in both layouts (Kaggle's and PointNet's)."""
+    """Build 3D MNIST from MNIST's idx files as its author did, in both layouts (Kaggle's and PointNet's); from a clone."""
 
     name: tyro.conf.Positional[Literal["3d-mnist"]]
     """What to build."""
@@ -117,18 +119,18 @@ class Make(Command):
     def run(self) -> int:
         """Read, build, write."""
         from reqnn.data.loading import data_root
-        from reqnn.data.mnist3d import make_3d_mnist
 
+        make = from_clone("mnist.make", "3D MNIST", "reqnn data make").make_3d_mnist
         source, out = self.source or data_root() / "mnist", self.out or data_root() / "3d_mnist"
         with busy("building 3D MNIST"):
-            written = make_3d_mnist(source, out, self.points, self.seed)
+            written = make(source, out, self.points, self.seed)
         show_written(written)
         return OK
 
 
 @dataclass(kw_only=True)
 class Fetch(Command):
-    """Download MNIST's idx files and verify their checksums; for other data sets, print how to get them."""
+    """Download MNIST's idx files and verify their checksums, from a clone; for other data sets, print how to get them."""
 
     name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
     """mnist, or a name from `reqnn data list` for instructions."""
@@ -137,10 +139,18 @@ class Fetch(Command):
 
     def run(self) -> int:
         """Fetch, check, print."""
-        from reqnn.data.downloads import download
+        from reqnn.data.loading import data_root
+        from reqnn.data.sets import SETS
 
-        with busy(f"downloading {self.name}"):
-            files = download(self.name, self.root)
+        check_choice(self.name, ("mnist", *SETS), "NAME")
+        if self.name != "mnist":
+            known = SETS[self.name]
+            if known.embedded is not None:
+                raise InputError(f"{self.name} is part of the package: there is nothing to download")
+            where = data_root(self.root) / known.folders[0]
+            raise InputError(f"download {self.name} manually (no verified checksum). {known.how_to_get}\nPut it into {where}")
+        with busy("downloading MNIST"):
+            files = from_clone("mnist.download", "MNIST", "reqnn data download mnist").download(self.root)
         for path in files:
             print(f"{path} is complete")
         return OK

@@ -3,9 +3,7 @@
 from reqnn.data.augmentation import Augmentation
 from reqnn.data.dataset import PointClouds, duplicate_groups, split_validation
 from reqnn.data.digits import digits
-from reqnn.data.downloads import download
 from reqnn.data.loading import data_root, list_datasets, load
-from reqnn.data.mnist3d import make_3d_mnist
 from reqnn.data.rotated_test_set import RotatedTestSet, rotated_test_set
 from reqnn.data.rotation import PROTOCOLS, random_rotations, rotate
 from reqnn.data.scanned import scanned
@@ -19,11 +17,9 @@ __all__ = [
     "RotatedTestSet",
     "data_root",
     "digits",
-    "download",
     "duplicate_groups",
     "list_datasets",
     "load",
-    "make_3d_mnist",
     "random_rotations",
     "read_cloud",
     "rotate",

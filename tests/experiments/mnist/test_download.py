@@ -6,8 +6,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import pytest
 
-from reqnn.data import download
-from reqnn.data.downloads import DOWNLOADS, Download, fetch
+from experiments.mnist import download
+from experiments.mnist.download import fetch
 from reqnn.errors import InputError
 
 CONTENT = {"a.gz": b"first " * 5000, "b.gz": b"second"}
@@ -93,23 +93,14 @@ def test_an_unwritable_folder(server, tmp_path):
         get(tmp_path / "file" / "mnist", f"{server}/good")
 
 
-def test_a_data_set_of_several_files(server, tmp_path, monkeypatch):
-    monkeypatch.setitem(DOWNLOADS, "mnist", Download("mnist", (f"{server}/good/",), HASHES))
-    files = download("mnist", tmp_path)
+def test_all_files(server, tmp_path, monkeypatch):
+    monkeypatch.setattr(download, "MIRRORS", (f"{server}/good/",))
+    monkeypatch.setattr(download, "FILES", HASHES)
+    files = download.download(tmp_path)
     assert [path.relative_to(tmp_path).as_posix() for path in files] == ["mnist/a.gz", "mnist/b.gz"]
     assert all(path.read_bytes() == CONTENT[path.name] for path in files)
 
 
-def test_what_cannot_be_downloaded_comes_with_instructions(tmp_path):
-    with pytest.raises(InputError, match=r"(?s)manually.*modelnet\.cs\.princeton\.edu.*Put it into .*modelnet40"):
-        download("modelnet40", tmp_path)
-    with pytest.raises(InputError, match="nothing to download"):
-        download("digits", tmp_path)
-    with pytest.raises(InputError, match="'cifar' is no data set; downloadable: mnist"):
-        download("cifar", tmp_path)
-
-
 def test_the_checksums_are_complete():
-    for wanted in DOWNLOADS.values():
-        assert all(mirror.startswith("https://") and mirror.endswith("/") for mirror in wanted.mirrors)
-        assert all(len(checksum) == 64 for checksum in wanted.files.values())
+    assert all(mirror.startswith("https://") and mirror.endswith("/") for mirror in download.MIRRORS)
+    assert all(len(checksum) == 64 for checksum in download.FILES.values())
