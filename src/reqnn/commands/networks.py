@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
 from reqnn.commands.base import NOT_OK, OK, Command, busy, console, optional, write_json
-from reqnn.commands.loading import build, example_inputs, parse_options, parse_shape
+from reqnn.commands.loading import build, example_inputs, parse_shape
 from reqnn.errors import InputError
+from reqnn.train.config import JsonObject
 
 if TYPE_CHECKING:
     from torch import nn
@@ -24,55 +25,38 @@ class NetworkCommand(Command):
 
     target: Annotated[tyro.conf.Positional[str | None], optional("MODULE:CLASS")] = None
     """MODULE:CLASS or path/to/file.py:CLASS; the current directory is searched first."""
-
     model: Annotated[str | None, optional("NAME")] = None
     """A network by its name in `reqnn models`, instead of a class."""
-
-    kwargs: Annotated[str, tyro.conf.arg(aliases=["--options"], metavar="JSON")] = "{}"
+    kwargs: Annotated[JsonObject, tyro.conf.arg(aliases=["--options"])] = field(default_factory=dict)
     """Arguments of the network, as JSON: '{"k": 10}'."""
-
     points: Annotated[tuple[str, ...], optional("SHAPE [SHAPE ...]")] = ()
     """Shape of the input, such as 2,128,3 or 2,6,1024; one for each input of the network. Default: 4,128,3."""
-
     to_real: Annotated[tuple[str, ...], optional("NAME [NAME ...]")] = ()
     """Submodules to place Quaternion2Real before. Default: found automatically."""
-
     coordinates: Annotated[tuple[str, ...], optional("NAME [NAME ...]")] = ()
     """Submodules that take raw coordinates: they get PCA-frame coordinates."""
-
     remove: Annotated[tuple[str, ...], optional("NAME [NAME ...]")] = ()
     """Submodules to drop, such as spatial transformers."""
-
     scalars: int = 0
     """Number of trailing channels that are not vectors (colour, intensity)."""
-
     vector_axis: Annotated[int | None, optional("AXIS")] = None
     """The axis that holds the vectors, if the shape is ambiguous."""
-
     strict: bool = False
     """Refuse rules that go beyond the paper."""
-
     rules: Literal["paper", "vector-neurons", "full", "frames"] = "paper"
     """The rule set of the revision."""
-
     init: Literal["fresh", "copy"] = "fresh"
     """Weights of the revised network: new, or copied from the original if shapes allow."""
-
     rotations: int = 64
     """Audit: random rotations, in addition to the 24 of the cube."""
-
     permutations: int = 8
     """Audit: random orders of the points."""
-
     dtype: Literal["float64", "float32"] = "float64"
     """Audit: dtype."""
-
     tolerance: Annotated[float | None, optional("ERROR")] = None
     """Audit: the largest error allowed. Default: 1e-9 in float64, 1e-4 in float32."""
-
     seed: int = 0
     """Seed of weights, clouds, rotations and orders."""
-
     json: Annotated[str | None, optional("FILE")] = None
     """Also write the report as JSON; "-" for stdout, instead of the table."""
 
@@ -82,7 +66,7 @@ class NetworkCommand(Command):
 
         from reqnn.models.registry import build_model
 
-        options = parse_options(self.kwargs, "--kwargs")
+        options = {key: tuple(item) if isinstance(item, list) else item for key, item in self.kwargs.items()}
         torch.manual_seed(self.seed)
         if self.target is not None and self.model is None:
             model = build(self.target, options)
@@ -126,7 +110,7 @@ class NetworkCommand(Command):
             inputs = points if isinstance(points, tuple) else (points,)
             settings = {
                 "network": self.target or self.model,
-                "options": parse_options(self.kwargs, "--kwargs"),
+                "options": self.kwargs,
                 "points": [list(x.shape) for x in inputs],
                 "seed": self.seed,
             }

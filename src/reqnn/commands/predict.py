@@ -31,25 +31,18 @@ class Predict(Command):
 
     files: Annotated[tyro.conf.Positional[tuple[str, ...]], optional("[FILE ...]")] = ()
     """Files, and folders of files."""
-
     weights: Annotated[str, tyro.conf.arg(metavar="NAME|RUN")] = DEFAULT
     """Name of pretrained weights, a run's folder, or a weights file."""
-
     top: int = 5
     """Number of classes to show."""
-
     points: Annotated[int | None, optional("INT")] = None
     """Points to sample per file. Default: as in training."""
-
     rotations: Annotated[int, tyro.conf.arg(aliases=["--turned"])] = 0
     """Rotate each file this many times, arbitrarily, and report whether its answer stays the same; it should."""
-
     seed: int = 0
     """Seed of the choice of points and of the rotations."""
-
     json: Annotated[str | None, optional("FILE")] = None
     """Write the answers as JSON; "-" for stdout, instead of text."""
-
     list: bool = False
     """List the pretrained weights and their accuracy instead."""
 

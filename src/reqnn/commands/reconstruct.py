@@ -35,25 +35,18 @@ class Reconstruct(Command):
 
     model: Annotated[tyro.conf.Positional[str], tyro.conf.arg(name="RUN", metavar="RUN")]
     """The folder of a run, or a weights file."""
-
     file: Annotated[tyro.conf.Positional[str], tyro.conf.arg(name="FILE", metavar="FILE")]
     """A mesh (OFF, OBJ, PLY, STL, GLB) or a cloud (PLY, XYZ, TXT, PTS, CSV, NPY, NPZ)."""
-
     axis: tuple[float, float, float] = (0.0, 1.0, 0.0)
     """The rotation axis."""
-
     angle: float = 60.0
     """The rotation angle in degrees."""
-
     at: Annotated[str | None, optional("LAYER")] = None
     """The submodule whose features are rotated. Default: latent of an autoencoder, conv5 of pointnet_reconstruction."""
-
     seed: int = 0
     """Seed of the choice of points."""
-
     up: Literal["x", "y", "z"] = "y"
     """The vertical axis of the file, for the picture only."""
-
     out: str = "reconstruction"
     """Folder for input.ply, reconstructed.ply, rotated.ply, the picture and the numbers."""
 

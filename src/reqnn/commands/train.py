@@ -35,10 +35,8 @@ class Train(Command):
 
     preset: Literal["quick", "paper"] = "quick"
     """quick: for two cores, minutes on small data sets, an hour or two on ModelNet40; paper: as published, for GPUs."""
-
     config: Annotated[TrainConfig, tyro.conf.arg(name="")] = field(default_factory=lambda: presets.preset("quick"))
     """Settings."""
-
     resume: bool = False
     """Resume the run in --out with its own settings; start it if there is none."""
 
