@@ -66,7 +66,7 @@ class NetworkCommand(Command):
 
         from reqnn.models.registry import build_model
 
-        options = {key: tuple(item) if isinstance(item, list) else item for key, item in self.kwargs.items()}
+        options: dict[str, Any] = {key: tuple(item) if isinstance(item, list) else item for key, item in self.kwargs.items()}
         torch.manual_seed(self.seed)
         if self.target is not None and self.model is None:
             model = build(self.target, options)

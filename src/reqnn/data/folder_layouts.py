@@ -159,23 +159,21 @@ def _load_shapenet(path: Path, request: Request) -> PointClouds:
     return load_files(files, labels, classes, request, "y")
 
 
+def _is_modelnet(path: Path) -> bool:
+    return path.is_dir() and _modelnet_prefix(path) is not None
+
+
+def _is_shapenet(path: Path) -> bool:
+    return (path / SYNSETS).is_file()
+
+
+def _has_class_folders(path: Path) -> bool:
+    return path.is_dir() and any(_shapes(folder, first=True) for folder in _folders(path))
+
+
+FOLDERS = f"<class>/{{train,test}}/*, or {{train,test}}/<class>/*, or <class>/*, ending in {' '.join(SUFFIXES)}"
 LAYOUTS = (
-    Layout(
-        "ModelNet's resampled text files",
-        "modelnet40_shape_names.txt, modelnet40_train.txt",
-        lambda path: path.is_dir() and _modelnet_prefix(path) is not None,
-        _load_modelnet,
-    ),
-    Layout(
-        "ShapeNet's folders of point files",
-        f"{SYNSETS}, train_test_split/shuffled_train_file_list.json",
-        lambda path: path.is_dir() and (path / SYNSETS).is_file(),
-        _load_shapenet,
-    ),
-    Layout(
-        "class folders",
-        f"<class>/train/*, <class>/test/*, or train/<class>/*, test/<class>/*, or <class>/*, ending in {' '.join(SUFFIXES)}",
-        lambda path: path.is_dir() and any(_shapes(folder, first=True) for folder in _folders(path)),
-        _load_class_folders,
-    ),
+    Layout("ModelNet's resampled text files", "modelnet40_{shape_names,train,test}.txt", _is_modelnet, _load_modelnet),
+    Layout("ShapeNet's folders of point files", f"{SYNSETS}, train_test_split/*.json", _is_shapenet, _load_shapenet),
+    Layout("class folders", FOLDERS, _has_class_folders, _load_class_folders),
 )

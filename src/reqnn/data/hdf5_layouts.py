@@ -49,11 +49,9 @@ def _load_pointnet(path: Path, request: Request) -> PointClouds:
     for file in files:
         with open_hdf5(file) as opened:
             data = read_clouds(opened, "data", file)
-            number = None if classes is None else len(classes)
-            offset = sum(map(len, labels))
-            labels.append(read_labels(opened, "label", file, len(data), number))
-            taken, index = fit(data, request, f"{file}: field 'data'", bool(request.normalize), offset)
+            taken, index = fit(data, request, f"{file}: field 'data'", bool(request.normalize), sum(map(len, labels)))
             clouds.append(taken)
+            labels.append(read_labels(opened, "label", file, len(data), len(classes) if classes else None))
             up = str(opened.attrs.get("up", up))
             if "normal" in opened:
                 normal = read_clouds(opened, "normal", file)
@@ -129,6 +127,10 @@ def _read_kaggle(opened: Any, file: Path, request: Request, classes: int) -> dic
     return {"clouds": clouds, "labels": labels}
 
 
+def _is_scans(path: Path) -> bool:
+    return path.is_dir() and _scan_folder(path) is not None
+
+
 def _scan_folder(path: Path) -> Path | None:
     """Where the files of ScanObjectNN are: here or below, as in the release."""
     places = [path / place for place in (".", "main_split", "h5_files/main_split")]
@@ -164,22 +166,7 @@ def _scan_variant(place: Path, request: Request) -> Path:
 
 
 LAYOUTS = (
-    Layout(
-        "PointNet's HDF5 files",
-        "ply_data_train*.h5, ply_data_test*.h5, or one file with data and label",
-        _is_pointnet,
-        _load_pointnet,
-    ),
-    Layout(
-        "3D MNIST's Kaggle files",
-        "train_point_clouds.h5, test_point_clouds.h5, one group per shape",
-        _is_kaggle,
-        _load_kaggle,
-    ),
-    Layout(
-        "ScanObjectNN's HDF5 files",
-        "training_objectdataset*.h5, test_objectdataset*.h5",
-        lambda path: path.is_dir() and _scan_folder(path) is not None,
-        _load_scans,
-    ),
+    Layout("PointNet's HDF5 files", "ply_data_{train,test}*.h5, or one file with data and label", _is_pointnet, _load_pointnet),
+    Layout("3D MNIST's Kaggle files", "{train,test}_point_clouds.h5, one group per shape", _is_kaggle, _load_kaggle),
+    Layout("ScanObjectNN's HDF5 files", "{training,test}_objectdataset*.h5", _is_scans, _load_scans),
 )

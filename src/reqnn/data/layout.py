@@ -54,11 +54,13 @@ def fit(
     clouds: np.ndarray, request: Request, where: str, normalize: bool, offset: int = 0
 ) -> tuple[np.ndarray, np.ndarray | None]:
     """Clouds (S, M, 3) with the requested number of points, and the indices (S, N, 1) taken; None: all, in their order."""
-    count, taken = clouds.shape[1], None
-    if count != request.points and len(clouds):
+    taken = None
+    if clouds.shape[1] != request.points and len(clouds):
         settings = (where, request.sampling, request.short)
-        chosen = [choose_points(count, request.points, request.seed, offset + i, *settings) for i in range(len(clouds))]
-        taken = np.stack(chosen)[..., None]
+        numbers = range(offset, offset + len(clouds))
+        taken = np.stack([choose_points(clouds.shape[1], request.points, request.seed, i, *settings) for i in numbers])[
+            ..., None
+        ]
         clouds = np.take_along_axis(clouds, taken, 1)
     if normalize and len(clouds):
         clouds = np.stack([normalise(cloud, f"{where}, cloud {i}") for i, cloud in enumerate(clouds)])

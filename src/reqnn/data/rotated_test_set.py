@@ -36,12 +36,10 @@ class RotatedTestSet(Dataset[tuple[Tensor, int]]):
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        shape = tuple(self.matrices.shape)
-        if len(shape) != 4 or shape[0] != len(self.clouds) or shape[2:] != (3, 3) or self.matrices.dtype != torch.float64:
-            raise InputError(
-                f"{len(self.clouds)} clouds need rotations ({len(self.clouds)}, copies, 3, 3) float64; "
-                f"given {shape} {self.matrices.dtype}"
-            )
+        shape, count = tuple(self.matrices.shape), len(self.clouds)
+        if len(shape) != 4 or shape[0] != count or shape[2:] != (3, 3) or self.matrices.dtype != torch.float64:
+            needed = f"{count} clouds need rotations ({count}, copies, 3, 3) float64"
+            raise InputError(f"{needed}; given {shape} {self.matrices.dtype}")
         defect = (self.matrices.mT @ self.matrices - torch.eye(3, dtype=torch.float64)).abs()
         if not bool((defect < 1e-9).all()) or not bool((torch.linalg.det(self.matrices) > 0).all()):
             raise InputError("a matrix of the rotated test set is no rotation: MᵀM = 1 and det M = +1 are needed")
@@ -73,18 +71,12 @@ class RotatedTestSet(Dataset[tuple[Tensor, int]]):
         """Write the rotations and the fingerprint of the clouds, not the clouds themselves, as a safetensors file."""
         from safetensors.torch import save_file
 
-        path = Path(path)
-        metadata = {
-            "format": FORMAT,
-            "protocol": self.protocol,
-            "seed": "" if self.seed is None else str(self.seed),
-            "name": self.clouds.name,
-            "split": self.clouds.split,
-            "clouds": self.clouds.fingerprint(),
-        }
-        with atomic_file(path) as partial:
+        seed, clouds = "" if self.seed is None else str(self.seed), self.clouds
+        of = {"name": clouds.name, "split": clouds.split, "clouds": clouds.fingerprint()}
+        with atomic_file(Path(path)) as partial:
+            metadata = {"format": FORMAT, "protocol": self.protocol, "seed": seed, **of}
             save_file({"matrices": self.matrices.contiguous()}, partial, metadata)
-        return path
+        return Path(path)
 
     @classmethod
     def load(cls, path: str | Path, clouds: PointClouds) -> RotatedTestSet:
