@@ -10,7 +10,6 @@ import torch
 import trimesh
 from rotated_solids import rotations, solids
 
-from experiments.weights.export import export_weights
 from reqnn.cli import main
 from reqnn.commands.predict import DEFAULT
 from reqnn.pretrained import find_files, list_weights, load
@@ -73,15 +72,15 @@ def test_rotations_show_where_an_answer_changes(files, run_folder, monkeypatch):
     assert all(0 < one["same"] < 16 for one in found)
 
 
-def test_weights_by_name(files, run_folder, shipped, test_digits, capsys):
-    export_weights(run_folder, DEFAULT, clouds=test_digits, copies=1)
+def test_weights_by_name(files, ship, capsys):
+    ship(DEFAULT)
     assert main(["predict", str(files / "box.ply")]) == 0
     assert main(["predict", str(files / "box.ply"), "--weights", "unknown"]) == 2
     assert f"pretrained weights: {DEFAULT}" in capsys.readouterr().err
 
 
-def test_weights_that_ship_are_listed(run_folder, shipped, test_digits, capsys):
-    path = export_weights(run_folder, "dgcnn-digits", clouds=test_digits, copies=1)
+def test_weights_that_ship_are_listed(shipped, ship, capsys):
+    path = ship("dgcnn-digits")
     (shipped / "bare.safetensors").write_bytes(path.read_bytes())
     assert main(["predict", "--list"]) == 0
     bare, line = capsys.readouterr().out.splitlines()

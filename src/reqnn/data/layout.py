@@ -58,9 +58,8 @@ def fit(
     if clouds.shape[1] != request.points and len(clouds):
         settings = (where, request.sampling, request.short)
         numbers = range(offset, offset + len(clouds))
-        taken = np.stack([choose_points(clouds.shape[1], request.points, request.seed, i, *settings) for i in numbers])[
-            ..., None
-        ]
+        chosen = [choose_points(clouds.shape[1], request.points, request.seed, i, *settings) for i in numbers]
+        taken = np.stack(chosen)[..., None]
         clouds = np.take_along_axis(clouds, taken, 1)
     if normalize and len(clouds):
         clouds = np.stack([normalise(cloud, f"{where}, cloud {i}") for i, cloud in enumerate(clouds)])
