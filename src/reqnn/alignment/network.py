@@ -32,10 +32,8 @@ def load_network(model: nn.Module | str | Path) -> RevisedModel:
         raise InputError(f"the model is an ordinary {kind}, whose features do not rotate with the cloud; {advice}")
     inputs = network.inputs
     if len(inputs.axes) != 1 or inputs.channels[0] != 3 or inputs.ranks[0] not in (2, 3):
-        raise InputError(
-            f"the network takes {len(inputs.axes)} input(s) with {inputs.channels} channels; align needs a network that takes "
-            "the coordinates x, y, z of one cloud"
-        )
+        takes = f"{len(inputs.axes)} input(s) with {inputs.channels} channels"
+        raise InputError(f"the network takes {takes}; align needs a network that takes the coordinates x, y, z of one cloud")
     return network
 
 

@@ -52,9 +52,6 @@ def align(
 
     Returns:
         An `Alignment`: rotation, translation, matrix, confidence, whether symmetry makes it ambiguous, and why.
-
-    Raises:
-        InputError: the clouds are invalid or differ in size, or the model has no equivariant features.
     """
     if model is None and at is not None:
         raise InputError(f"at='{at}' names a submodule, but model is None: pass a revised network")
@@ -76,7 +73,9 @@ def _align(network: RevisedModel | None, source: Tensor, target: Tensor, at: str
         rotation, confidence, residual = torch.eye(3, dtype=torch.float64), 0.0, abs(x.size - y.size)
         reason = "all points of a cloud coincide: any rotation fits"
     else:
-        _check_sizes(x.size, y.size)
+        if (larger := max(x.size, y.size) / min(x.size, y.size)) > _SIZES:
+            sizes = f"the clouds have root mean square radii {x.size:.3g} and {y.size:.3g}, a factor of {larger:.3g}"
+            raise InputError(f"{sizes}; align finds no scale: bring both to the same units first")
         fit = Fit(x.points, y.points)
         rivals = candidates(shell_moments(x.points, x.weights), shell_moments(y.points, y.weights))
         rotation, open_axis = (fit.best(rivals), False) if network is None else _by_network(network, x, y, at, fit)
@@ -84,8 +83,7 @@ def _align(network: RevisedModel | None, source: Tensor, target: Tensor, at: str
         if dimensions == 1:
             confidence, reason = 0.0, "the points of a cloud lie on one line: rotations about it change nothing"
         elif open_axis:
-            reason = "the network's features all lie on one line, and leave the angle open: name another layer"
-            confidence = 0.0
+            confidence, reason = 0.0, "the network's features all lie on one line and leave the angle open: name another layer"
         if refine:
             rotation, shift = icp(x.points, y.points, rotation, y.size)
         residual = float(fit.squares(rotation, shift).mean().sqrt())
@@ -145,12 +143,3 @@ def _cloud(points: Any, name: str) -> Tensor:
         raise InputError(f"{name} is a {type(points).__name__}; a tensor of shape (N, 3) is needed") from error
     check_cloud((cloud[None] if cloud.dim() == 2 else cloud).detach().cpu(), name)  # values are read on the CPU only
     return cloud
-
-
-def _check_sizes(first: float, second: float) -> None:
-    larger = max(first, second) / min(first, second)
-    if larger > _SIZES:
-        raise InputError(
-            f"the clouds have root mean square radii {first:.3g} and {second:.3g}, a factor of {larger:.3g}; align finds a "
-            "rotation and a translation, no scale: bring both to the same units first"
-        )

@@ -73,12 +73,10 @@ def _reason(symmetries: Tensor) -> str:
     axes, angles = quaternion.to_axis_angle(quaternion.from_matrix(symmetries))
     shared = (axes @ axes.T).abs() > 0.9
     first = int(shared.sum(1).argmax())
-    axis = "({:.2f}, {:.2f}, {:.2f})".format(*axes[first].tolist())
     about = torch.rad2deg(angles[shared[first]]).round().int().tolist()
-    listed = ", ".join(f"{angle}°" for angle in sorted(set(about)))
-    if len(about) > 3:
-        return f"rotated by any angle about the axis {axis} the object fits about as well"
-    others = f", and in {len(axes) - len(about)} other orientations" if len(axes) > len(about) else ""
+    listed = "any angle" if len(about) > 3 else ", ".join(f"{angle}°" for angle in sorted(set(about)))
+    others = f", and in {len(axes) - len(about)} other orientations" if len(about) < min(len(axes), 4) else ""
+    axis = "({:.2f}, {:.2f}, {:.2f})".format(*axes[first].tolist())
     return f"rotated by {listed} about the axis {axis}{others} the object fits about as well"
 
 

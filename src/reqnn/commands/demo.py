@@ -120,9 +120,8 @@ def _rows(runs: dict[str, Run], whole: PointClouds, cut: PointClouds) -> list[Ro
             upright, rotated = (evaluate(run.model, whole, protocol, COPIES) for protocol in ("NR", "AR"))
             partial = evaluate(run.model, cut, "AR", COPIES)
         audit = _audit(name, run, whole)
-        first, error = audit.first_rotation_failure, audit.rotation_error
-        passes = f"the audit passes; largest rotation error of any layer {error:.0e} (float64)"
-        fails = f"the audit fails, first at layer '{first}'; largest error {error:.0e}"
+        passes = "the audit passes; largest rotation error of any layer"
+        verdict = passes if audit.ok else f"the audit fails, first at layer '{audit.first_rotation_failure}'; largest error"
         row = {
             "network": name,
             "upright": upright.accuracy,
@@ -132,9 +131,9 @@ def _rows(runs: dict[str, Run], whole: PointClouds, cut: PointClouds) -> list[Ro
             "milliseconds": times[name],
             "relative_time": times[name] / times[ORIGINAL],
             "seconds": run.metrics["last"]["seconds"],
-            "rotation_error": error,
+            "rotation_error": audit.rotation_error,
             "audit_ok": audit.ok,
-            "audit": f"{name}: {passes if audit.ok else fails}",
+            "audit": f"{name}: {verdict} {audit.rotation_error:.0e} (float64)",
         }
         rows.append(row)
     return rows

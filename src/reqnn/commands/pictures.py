@@ -84,17 +84,10 @@ def _draw_discs(panel: Any, xyz: Tensor, normals: Tensor, radius: Tensor) -> Non
     xyz, normals, radius = xyz[order], normals[order], radius[order]
     facing = normals[:, 2].clamp(min=0)
     shade = (0.75 * (normals @ LIGHT).clamp(min=0) + 0.25 * facing) * (0.875 + 0.125 * xyz[:, 2])
-    discs = EllipseCollection(
-        widths=(2 * radius * normals[:, 2].abs().clamp(min=0.25)).numpy(),
-        heights=(2 * radius).numpy(),
-        angles=torch.atan2(normals[:, 1], normals[:, 0]).rad2deg().numpy(),
-        units="xy",
-        offsets=xyz[:, :2].numpy(),
-        offset_transform=panel.transData,
-        facecolors=SHADES(shade.numpy()),
-        linewidths=0,
-    )
-    panel.add_collection(discs)
+    widths, heights = 2 * radius * normals[:, 2].abs().clamp(min=0.25), 2 * radius
+    angles = torch.atan2(normals[:, 1], normals[:, 0]).rad2deg()
+    style = {"offset_transform": panel.transData, "facecolors": SHADES(shade.numpy()), "linewidths": 0, "units": "xy"}
+    panel.add_collection(EllipseCollection(widths, heights, angles, offsets=xyz[:, :2].numpy(), **style))
 
 
 def _orientations() -> Tensor:

@@ -12,8 +12,6 @@ from reqnn.errors import InputError
 from reqnn.extras import need
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from reqnn.revision.module import RevisedModel
 
 LAYERS = {"autoencoder": "latent", "pointnet_reconstruction": "conv5"}
@@ -56,6 +54,7 @@ class Reconstruct(Command):
 
         from reqnn import quaternion
         from reqnn.data import read_cloud
+        from reqnn.revision.features import rotate_features
         from reqnn.train.cloud_pictures import BLUE, camera, draw_grid
 
         net, layer, count = self._load()
@@ -68,7 +67,10 @@ class Reconstruct(Command):
         centre = raw.mean(0)
         size = (raw - centre).norm(dim=-1).max().clamp(min=1e-12)
         cloud = (raw - centre) / size
-        made, rotated, expected = decode_rotated(net, layer, cloud, rotation)
+        with torch.no_grad():
+            features: Any = net.features(cloud[None], at=layer)
+            rotated = net.put_features(rotate_features(features, rotation), cloud[None], at=layer)[0]
+            made, expected = net(cloud[None])[0], net(cloud[None] @ rotation.T)[0]
         difference = float((rotated - expected).norm(dim=-1).max())
         folder, trimesh = make_folder(self.out), need("trimesh")
         clouds = {"input.ply": cloud, "reconstructed.ply": made, "rotated.ply": rotated}
@@ -99,16 +101,3 @@ class Reconstruct(Command):
         if layer is None:
             raise InputError(f"name the submodule of {run.config.model} whose features to rotate with --at")
         return net, layer, run.config.points
-
-
-def decode_rotated(net: RevisedModel, layer: str, cloud: Tensor, rotation: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The output for a cloud (N, 3), for its rotated features, and for the rotated cloud."""
-    import torch
-
-    from reqnn.revision.features import rotate_features
-
-    with torch.no_grad():
-        given = cloud[None]
-        features: Any = net.features(given, at=layer)
-        rotated = net.put_features(rotate_features(features, rotation), given, at=layer)
-        return net(given)[0], rotated[0], net(given @ rotation.T)[0]

@@ -27,8 +27,7 @@ def load_files(
 ) -> PointClouds:
     """Clouds of these files, in their order, cached; byte-identical files form a group.
 
-    Args:
-        normals: whether columns 4 to 6 of a cloud file are normals.
+    `normals` says whether columns 4 to 6 of a cloud file are normals.
     """
     normalize = request.normalize is not False
 

@@ -91,11 +91,10 @@ class RotatedTestSet(Dataset[tuple[Tensor, int]]):
         if metadata.get("format") != FORMAT:
             raise InputError(f"{path}: its format is {metadata.get('format')!r}; {FORMAT!r} is needed")
         if metadata["clouds"] != clouds.fingerprint():
-            raise InputError(
-                f"{path}: its rotations are for other clouds: {metadata['name']} {metadata['split']}, {len(matrices)} clouds; "
-                f"given {clouds.name} {clouds.split}, {tuple(clouds.points.shape)}. Load the data with the same settings "
-                "(points, seed, sampling), or draw a set for these: rotated_test_set(clouds)"
-            )
+            theirs = f"{metadata['name']} {metadata['split']}, {len(matrices)} clouds"
+            given = f"given {clouds.name} {clouds.split}, {tuple(clouds.points.shape)}"
+            advice = "Load the data with the same settings (points, seed, sampling), or draw a set: rotated_test_set(clouds)"
+            raise InputError(f"{path}: its rotations are for other clouds: {theirs}; {given}. {advice}")
         return cls(clouds, matrices, metadata["protocol"], int(metadata["seed"]) if metadata["seed"] else None)
 
 

@@ -59,8 +59,6 @@ def normalise(cloud: np.ndarray, where: str) -> np.ndarray:
     centred = cloud.astype(np.float64) - cloud.mean(0, dtype=np.float64)
     radius = np.sqrt((centred**2).sum(1).max())
     if not radius > 1e-12 * (1 + np.abs(cloud).max()):
-        raise InputError(
-            f"{where}: its {len(cloud)} points coincide, so it cannot be scaled; remove the file, ask for more points, or "
-            "pass normalize=False"
-        )
+        what = f"{where}: its {len(cloud)} points coincide, so it cannot be scaled"
+        raise InputError(f"{what}; remove the file, ask for more points, or pass normalize=False")
     return (centred / radius).astype(np.float32)

@@ -16,26 +16,21 @@ TEN = ("bathtub", "bed", "chair", "desk", "dresser", "monitor", "night_stand", "
 
 @dataclass(frozen=True)
 class NamedSet:
-    """A data set that `reqnn.data.load` knows by name.
-
-    Args:
-        summary: what it is, in a line.
-        folders: names of its folder under the data root, the preferred one first.
-        how_to_get: what to get and where it is published.
-        classes: the class names, if the files do not hold them.
-        only: the classes to keep, if the folders hold more.
-        up: the vertical axis, if the layout does not say.
-        embedded: makes the clouds if no files are needed.
-    """
+    """A data set that `reqnn.data.load` knows by name; `summary` says in a line what it is."""
 
     name: str
     summary: str
     folders: tuple[str, ...] = ()
+    """Names of its folder under the data root, the preferred one first."""
     how_to_get: str = ""
     classes: tuple[str, ...] | None = None
+    """The class names, if the files do not hold them."""
     only: tuple[str, ...] | None = None
+    """The classes to keep, if the folders hold more."""
     up: str | None = None
+    """The vertical axis, if the layout does not say."""
     embedded: Callable[[Request], PointClouds] | None = None
+    """Makes the clouds, if no files are needed."""
 
 
 def _digits(request: Request) -> PointClouds:
