@@ -17,7 +17,7 @@ from reqnn.commands.base import OK, Command, console
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
-    from reqnn.table import Table
+    from experiments.harness.table import Table
 
 ORIGINAL = "original"
 SECONDS = 600  # that a memory measurement may take
@@ -164,7 +164,7 @@ def probe(style: str, variant: str, batch: int, points: int, threads: int, small
 
 def table(records: list[Record], options: BenchStyles) -> Table:
     """A row for each network, batch and mode, a column for each rule set."""
-    from reqnn.table import Cell, Table
+    from experiments.harness.table import Cell, Table
 
     rows: dict[tuple[Any, ...], dict[str, str]] = {}
     for r in records:

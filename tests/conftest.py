@@ -5,7 +5,7 @@ import torch
 from hypothesis import settings
 
 from reqnn.data import PointClouds, digits
-from reqnn.data.sets.embedded_digits import CLASSES
+from reqnn.data.sets import DIGITS
 from reqnn.train import TrainConfig, fit
 from reqnn.train import run as run_files
 
@@ -20,7 +20,7 @@ POINTS = 48
 def test_digits():
     """24 test digits."""
     points, labels = digits("test", POINTS, limit=24)
-    return PointClouds(points, labels, CLASSES, name="digits", split="test", up="y")
+    return PointClouds(points, labels, DIGITS, name="digits", split="test", up="y")
 
 
 @pytest.fixture(scope="session")

@@ -12,7 +12,7 @@ import torch
 
 from reqnn.cli import main
 from reqnn.commands import COMMANDS
-from reqnn.commands.loading import example_inputs, parse_options, parse_shape
+from reqnn.commands.loading import example_inputs, parse_shape
 from reqnn.errors import InputError, NoRuleError, Stopped
 
 NETWORKS = """
@@ -39,6 +39,9 @@ NETWORKS = """
 
     def make():
         return Net()
+
+    def sized(widths):
+        return {(4, 2): Net(width=4)}[widths]
 
     def number():
         return 3
@@ -200,8 +203,6 @@ def test_no_rule_ends_with_2_and_names_the_line(capsys):
         (["my_networks:constant"], "is a int"),
         (["my_networks:number"], "returns a int"),
         (["my_networks:Net", "--kwargs", '{"depth": 3}'], "unexpected keyword argument 'depth'"),
-        (["my_networks:Net", "--kwargs", "{width: 3}"], "is not JSON"),
-        (["my_networks:Net", "--kwargs", "[3]"], "is not a JSON object"),
         (["my_networks:Net", "--points", "many"], "such as 2,128,3"),
         (["my_networks:Net", "--points", "2,5,7"], "no input has an axis of 3·V"),
         (["my_networks:Net", "--points", "2,32,3"], "fails on"),
@@ -220,6 +221,18 @@ def test_bad_input_ends_with_2_and_a_message(words, message, capsys):
     assert error.startswith("error: ")
     assert message in error
     assert "Traceback" not in error
+
+
+@pytest.mark.parametrize(("text", "message"), [("{width: 3}", "Expecting property name"), ("[3]", "is not a JSON object")])
+def test_options_are_a_json_object(text, message, capsys):
+    with pytest.raises(SystemExit) as stop:
+        run("audit", "my_networks:Net", "--kwargs", text)
+    assert stop.value.code == 2
+    assert message in " ".join(capsys.readouterr().err.replace("│", " ").split())
+
+
+def test_lists_among_the_options_are_tuples(capsys):
+    assert run("revise", "my_networks:sized", "--points", "2,3,32", "--kwargs", '{"widths": [4, 2]}') == 0
 
 
 def test_debug_shows_the_traceback():
@@ -290,4 +303,3 @@ def test_example_scalars_lie_between_0_and_1():
 
 def test_parsing():
     assert parse_shape("2,128,3") == parse_shape("(2, 128, 3)") == parse_shape("2x128x3") == (2, 128, 3)
-    assert parse_options('{"npoint": [4, 2], "k": 3}', "--kwargs") == {"npoint": (4, 2), "k": 3}

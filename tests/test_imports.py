@@ -9,7 +9,6 @@ LAYERS = (  # from low to high; packages of one line do not import each other
     "errors version defaults",
     "extras",
     "quaternion provenance kernels",
-    "table",
     "points",
     "tensor",
     "nn",

@@ -11,9 +11,8 @@ from torch import Tensor, nn
 
 from reqnn import quaternion
 from reqnn.alignment.correlation import reliability, rotation_between
-from reqnn.alignment.moments import to_vectors
+from reqnn.alignment.moments import area_weights, centroid, shell_moments, to_vectors
 from reqnn.alignment.result import Alignment
-from reqnn.alignment.shells import area_weights, centroid, shell_moments
 from reqnn.alignment.solve import align, icp
 from reqnn.alignment.verdict import degrees_between
 from reqnn.data.dataset import PointClouds

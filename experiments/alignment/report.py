@@ -10,8 +10,8 @@ from matplotlib.figure import Figure
 from torch import Tensor
 
 from experiments.alignment.measure import ICP, NETWORK, OURS, PCA, REFINED, VECTORS, Experiment, Measured
+from experiments.harness.table import Cell, Table
 from reqnn.alignment.result import AMBIGUOUS_BELOW
-from reqnn.table import Cell, Table
 
 COLOURS = {OURS: "#1f5fa8", REFINED: "#2a9d8f", NETWORK: "#5b4fa2", VECTORS: "#b8860b", PCA: "#c44e52", ICP: "#6b7280"}
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from reqnn.commands.base import NOT_OK, OK, Command, busy, console, show_written
 
 if TYPE_CHECKING:
+    from experiments.harness.table import Table
     from reqnn.data.dataset import PointClouds
-    from reqnn.table import Table
     from reqnn.train import Run
     from reqnn.train.comparison import Comparison
 
@@ -109,7 +109,7 @@ class Autoencoders(Command):
 
 
 def _table(found: list[Comparison], mirrored: dict[str, list[dict[str, Any]]], settings: dict[str, Any]) -> Table:
-    from reqnn.table import Cell, Table
+    from experiments.harness.table import Cell, Table
 
     rows, records = [], []
     for comparison in found:

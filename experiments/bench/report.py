@@ -8,7 +8,7 @@ from experiments.bench.kernels import KERNEL
 from experiments.bench.measure import spread
 from experiments.bench.settings import WHAT
 from experiments.bench.variants import ORIGINAL, RULE_SETS, VARIANTS
-from reqnn.table import Cell, Table
+from experiments.harness.table import Cell, Table
 
 Record = dict[str, Any]
 NOT_THERE, NOT_ASKED = "–", ""

@@ -12,10 +12,10 @@ from typing import Any
 from experiments.compare.contest import Contest, command, pace_key
 from experiments.compare.pace import Pace
 from experiments.harness.results import read_result, result_path
+from experiments.harness.table import Cell, Table
 from experiments.harness.trial import Trial
 from experiments.paper.budgets import reductions
 from experiments.paper.experiments import DATA, NETWORKS, Experiment
-from reqnn.table import Cell, Table
 
 MISSING = "–"
 COLUMNS = [

@@ -10,8 +10,8 @@ from typing import Annotated, Any
 import tyro
 
 from experiments.data_efficiency.cells import EPOCHS, METHODS, name_of
+from experiments.harness.table import Cell, Table
 from reqnn.commands.base import OK, Command, console, show_written
-from reqnn.table import Cell, Table
 
 TRAIN = "python -m experiments.queue --cells experiments/data_efficiency/cells.json --runs {runs}"
 

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from reqnn.data.atomic import atomic_file
+from reqnn.data.files import atomic_file
 from reqnn.provenance import provenance
 
 

@@ -12,7 +12,7 @@ from reqnn.commands.base import OK, Command, busy, console, optional, show_writt
 from reqnn.errors import InputError
 
 if TYPE_CHECKING:
-    from reqnn.table import Table
+    from experiments.harness.table import Table
 
 RESULTS = "results"
 

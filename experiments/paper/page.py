@@ -11,8 +11,8 @@ from html import escape
 from pathlib import Path
 
 from experiments.harness import files
+from experiments.harness.table import Table
 from reqnn.provenance import provenance
-from reqnn.table import Table
 
 TITLE = "3D-Rotation-Equivariant Quaternion Neural Networks: tables and figures, measured"
 TYPES = {".png": "image/png", ".svg": "image/svg+xml", ".jpg": "image/jpeg"}

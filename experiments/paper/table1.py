@@ -9,11 +9,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from experiments.harness.table import Cell, Table
 from experiments.paper.operations import OPERATIONS, VECTORS, Operation
 from experiments.paper.printed import NO, TABLE1, UNRELATED, YES
 from reqnn.data.surfaces import surfaces
 from reqnn.quaternion import random_matrix
-from reqnn.table import Cell, Table
 
 TOLERANCE = 1e-10
 

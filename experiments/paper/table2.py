@@ -6,12 +6,12 @@ from typing import Any
 
 import torch
 
+from experiments.harness.table import Cell, Table
 from experiments.paper.flops import count_operations
 from experiments.paper.printed import TABLE2
 from reqnn.data.surfaces import surfaces
 from reqnn.revision.report import count_parameters
 from reqnn.rules import get_rules
-from reqnn.table import Cell, Table
 from reqnn.zoo import create_model
 
 MODELS: dict[str, str] = {

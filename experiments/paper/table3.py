@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from experiments.harness.table import Cell, Table
 from experiments.paper.printed import NETWORKS, TABLE3, YES
 from reqnn.rules.registry import TABLE1
-from reqnn.table import Cell, Table
 from reqnn.zoo import create_model
 
 MODELS: dict[str, str] = {"PointNet++": "pointnet2", "DGCNN": "dgcnn", "PointConv": "pointconv", "PointNet": "pointnet"}

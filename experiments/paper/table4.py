@@ -6,13 +6,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from experiments.harness.table import Cell, Table
 from experiments.harness.trial import differing
 from experiments.paper.budgets import Budget, config_of, get_budget, reductions
 from experiments.paper.experiments import DATA, NETWORKS, TRAINING_SETTINGS, TRAININGS, Experiment, experiments
 from experiments.paper.printed import TABLE4, TABLE4_CORRECTED
 from experiments.paper.results import cells_of_larger_budgets, fullest_budget, read_result
 from reqnn.errors import InputError
-from reqnn.table import Cell, Table
 
 MISSING = "–"
 ORDER = ("original", "vertical", "reqnn")

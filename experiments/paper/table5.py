@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from experiments.harness.table import Cell, Table
 from experiments.paper.budgets import Budget, get_budget, reductions
 from experiments.paper.experiments import NETWORKS, Experiment
 from experiments.paper.printed import TABLE4_CORRECTED, TABLE5
 from experiments.paper.results import fullest_budget, read_result
 from experiments.paper.table4 import MISSING, command_for, longer_runs
-from reqnn.table import Cell, Table
 
 COLUMNS = ["method", "NR/NR, %", "NR/AR, %", "paper, NR/NR", "paper, NR/AR"]
 DATA = "modelnet40"

@@ -1,4 +1,4 @@
-"""The command `reqnn`: parse, run a subcommand of `reqnn.commands`, turn errors into messages and exit codes."""
+"""The command `reqnn`: parse, run a subcommand of `reqnn.commands`; errors become messages and exit codes."""
 
 from __future__ import annotations
 
@@ -17,46 +17,30 @@ from reqnn.version import __version__
 DESCRIPTION = "Rotation-equivariant, permutation-invariant networks for 3D point clouds, revised from ordinary ones."
 
 
-def parse(
-    arguments: Sequence[str],
-    commands: Mapping[str, type[Command]] = COMMANDS,
-    prog: str = "reqnn",
-    description: str = DESCRIPTION,
-) -> Command:
-    """The subcommand that the arguments name; exits with 2 where they do not parse, with 0 after --help."""
+Commands = Mapping[str, type[Command]]
+
+
+def parse(arguments: Sequence[str], commands: Commands = COMMANDS, prog: str = "reqnn", text: str = DESCRIPTION) -> Command:
+    """The subcommand that the arguments name; exits with 2 if they do not parse, with 0 after --help."""
     import tyro
 
     named = next((word for word in arguments if not word.startswith("-")), "")
-    choices: Any = Union[  # noqa: UP007 - from a tuple: the commands are data
-        tuple(
-            Annotated[kind, tyro.conf.subcommand(name, **_shown(kind, arguments, full=name == named))]
-            for name, kind in commands.items()
-        )
-    ]
-    command: Command = tyro.cli(
-        choices,
-        args=arguments,
-        prog=prog,
-        description=description,
-        config=(tyro.conf.FlagCreatePairsOff,),
-    )
+    known = []
+    for name, kind in commands.items():
+        whole = inspect.cleandoc(kind.__doc__ or "")
+        # The list of commands has their first sentences; the help of a command has all, with its defaults.
+        shown: dict[str, Any] = {"description": whole if name == named else whole.partition("\n\n")[0]}
+        if name == named and (default := kind.defaults(arguments)) is not None:
+            shown["default"] = default
+        known.append(Annotated[kind, tyro.conf.subcommand(name, **shown)])
+    choices: Any = Union[tuple(known)]  # noqa: UP007 - from a tuple: the commands are data
+    config = (tyro.conf.FlagCreatePairsOff,)
+    command: Command = tyro.cli(choices, args=arguments, prog=prog, description=text, config=config)
     return command
 
 
-def _shown(kind: type[Command], arguments: Sequence[str], full: bool) -> dict[str, Any]:
-    """The help of a command: its first sentence in the list of commands; all of it, with its defaults, where it is named."""
-    text = inspect.cleandoc(kind.__doc__ or "")
-    if not full:
-        return {"description": text.partition("\n\n")[0]}
-    default = kind.defaults(arguments)
-    return {"description": text} | ({} if default is None else {"default": default})
-
-
 def main(
-    arguments: Sequence[str] | None = None,
-    commands: Mapping[str, type[Command]] = COMMANDS,
-    prog: str = "reqnn",
-    description: str = DESCRIPTION,
+    arguments: Sequence[str] | None = None, commands: Commands = COMMANDS, prog: str = "reqnn", text: str = DESCRIPTION
 ) -> int:
     """Run a command; the exit code: 0 ok, 1 an audit that fails, 2 bad input or no rule, 3 unexpected, 130 interrupted."""
     arguments = sys.argv[1:] if arguments is None else list(arguments)
@@ -67,7 +51,7 @@ def main(
     try:
         if commands is COMMANDS and arguments[:1] and arguments[0] in MOVED:
             return hand_over(arguments)
-        command = parse(arguments, commands, prog, description)
+        command = parse(arguments, commands, prog, text)
         debug = command.debug
         return command.run()
     except (KeyboardInterrupt, Stopped):
@@ -76,16 +60,14 @@ def main(
     except BrokenPipeError:  # the reader, `head` say, has seen enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return OK
-    except ReqnnError as error:
-        if debug:
-            raise
-        print(f"error: {error}", file=sys.stderr)
-        return BAD_INPUT
     except Exception as error:
         if debug:
             raise
-        print(f"error: {type(error).__name__}: {error}\n(--debug shows where)", file=sys.stderr)
-        return UNEXPECTED
+        foreseen = isinstance(error, ReqnnError)
+        print(f"error: {error}" if foreseen else f"error: {type(error).__name__}: {error}", file=sys.stderr)
+        if not foreseen:
+            print("(--debug shows where)", file=sys.stderr)
+        return BAD_INPUT if foreseen else UNEXPECTED
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The exceptions that user input can raise, each with advice in its message."""
+"""The exceptions that user input can raise, each with advice in its message, and the checks that raise most of them."""
 
 from __future__ import annotations
 
@@ -19,10 +19,7 @@ class MissingPackageError(ReqnnError, ImportError):
 
 
 class Stopped(Exception):
-    """A training ends before it is done: it was interrupted, its time is up, or another process has taken its run over.
-
-    Nothing is wrong with it; `resume=True` continues it.
-    """
+    """A training ends early: interrupted, out of time, or taken over by another process. `resume=True` continues it."""
 
 
 class NoRuleError(ReqnnError, NotImplementedError):
@@ -33,7 +30,7 @@ class NoRuleError(ReqnnError, NotImplementedError):
         operation: the torch function or module that was called.
         layer: the name of the submodule in which it was called, "" for the model itself.
         location: ``file:line: code`` in the user's own code.
-        source: the layer with weights that made the quaternion operand, where it is known.
+        source: the layer with weights that made the quaternion operand, if it is known.
     """
 
     def __init__(
@@ -61,8 +58,15 @@ class NoRuleError(ReqnnError, NotImplementedError):
         """The same error with the place where it happened, if it had none."""
         return self if self.operation else NoRuleError(self.reason, operation, layer, location, source)
 
-    def __reduce__(self) -> tuple:
-        return NoRuleError, (self.reason, self.operation, self.layer, self.location, self.source)
+
+class SelfCheckError(NoRuleError):
+    """A revised network's outputs change with the orientation or the order of the points, or do not depend on the cloud.
+
+    `reason` says what was measured and what to do; `layer` and `location` where it begins, if known.
+    """
+
+    def __init__(self, reason: str, layer: str | None = None, location: str = "") -> None:
+        super().__init__(reason, "", layer, location)
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
@@ -71,19 +75,20 @@ def did_you_mean(word: str, known: Iterable[str]) -> str:
     return f"; did you mean {', '.join(close)}?" if close else ""
 
 
-class SelfCheckError(NoRuleError):
-    """A revised network does not keep what `revise` promises.
+def check_choice(value: str, known: Iterable[str], name: str, hint: str = "") -> None:
+    """Raise `InputError` unless a value is one of those known."""
+    known = list(known)
+    if value not in known:
+        raise InputError(f"{name} is {value!r}; it is one of {', '.join(known)}{hint}")
 
-    Its outputs change with the orientation or the order of the points, or they do not depend on the cloud at all.
 
-    Attributes:
-        reason: what was measured, where it begins, and what to do.
-        layer: the submodule in which it begins, if it is known.
-        location: ``file:line: code`` in the user's own code, if it is known.
-    """
+def check_least(value: float, name: str, least: int = 1) -> None:
+    """Raise `InputError` unless a number is at least this."""
+    if not value >= least:
+        raise InputError(f"{name} is {value}; at least {least} is needed")
 
-    def __init__(self, reason: str, layer: str | None = None, location: str = "") -> None:
-        super().__init__(reason, "", layer, location)
 
-    def __reduce__(self) -> tuple:
-        return SelfCheckError, (self.reason, self.layer, self.location)
+def check_share(value: float, name: str) -> None:
+    """Raise `InputError` unless a number is between 0 and 1."""
+    if not 0 < value < 1:
+        raise InputError(f"{name} is {value}; a share between 0 and 1 is needed, such as 0.1")

@@ -1,4 +1,4 @@
-"""Packages that not every user needs: imported on use, with one line about what to install where one is missing."""
+"""Optional packages: imported on use; if one is missing, the error says in one line what to install."""
 
 from __future__ import annotations
 

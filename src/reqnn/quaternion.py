@@ -28,17 +28,9 @@ def scale(factor: Tensor | float, q: Tensor) -> Tensor:
 
 def multiply(p: Tensor, q: Tensor) -> Tensor:
     """Hamilton product p q, with i² = j² = k² = ijk = -1: (..., 4), (..., 4) -> (..., 4) (appendix A)."""
-    p0, p1, p2, p3 = _last_axis(p, 4, "p").unbind(-1)
-    q0, q1, q2, q3 = _last_axis(q, 4, "q").unbind(-1)
-    return torch.stack(
-        (
-            p0 * q0 - p1 * q1 - p2 * q2 - p3 * q3,
-            p0 * q1 + p1 * q0 + p2 * q3 - p3 * q2,
-            p0 * q2 - p1 * q3 + p2 * q0 + p3 * q1,
-            p0 * q3 + p1 * q2 - p2 * q1 + p3 * q0,
-        ),
-        dim=-1,
-    )
+    p, q = torch.broadcast_tensors(_last_axis(p, 4, "p"), _last_axis(q, 4, "q"))
+    (a, v), (b, w) = (p[..., :1], p[..., 1:]), (q[..., :1], q[..., 1:])
+    return torch.cat((a * b - (v * w).sum(-1, keepdim=True), a * w + b * v + torch.linalg.cross(v, w)), dim=-1)
 
 
 def conjugate(q: Tensor) -> Tensor:
@@ -76,12 +68,11 @@ def log(q: Tensor) -> Tensor:
 
 
 def polar(q: Tensor) -> tuple[Tensor, Tensor]:
-    """Polar decomposition q = e^{o θ/2} of a unit quaternion (section 3.1).
+    """Polar decomposition q = e^{o θ/2} of a unit quaternion: (..., 4) -> o (..., 3), θ (...) in [0, 2π] (section 3.1).
 
-    Shapes: (..., 4) -> axis o (..., 3), angle θ (...) in [0, 2π]. Where q is real the axis is free: it is i.
+    For real q any axis o will do: it is i.
     """
-    _, axis, angle = polar_form(q)
-    return axis, angle
+    return polar_form(q)[1:]
 
 
 def polar_form(q: Tensor) -> tuple[Tensor, Tensor, Tensor]:
@@ -127,7 +118,7 @@ def from_matrix(matrix: Tensor) -> Tensor:
 
 def to_matrix(r: Tensor) -> Tensor:
     """Rotation matrix M of a unit quaternion, M v = R v R̄: (..., 4) -> (..., 3, 3)."""
-    matrix: Tensor = roma.unitquat_to_rotmat(_to_xyzw(_last_axis(r, 4, "r")))
+    matrix: Tensor = roma.unitquat_to_rotmat(_last_axis(r, 4, "r").roll(-1, dims=-1))
     return matrix
 
 
@@ -169,24 +160,18 @@ def random_matrix(
     return to_matrix(random_rotation(shape, generator, dtype, device))
 
 
-def _to_xyzw(q: Tensor) -> Tensor:
-    # roma keeps the real part last; this line and the next function are the only places that know
-    return q.roll(-1, dims=-1)
-
-
 def _from_xyzw(q: Tensor) -> Tensor:
-    return q.roll(1, dims=-1)
+    return q.roll(1, dims=-1)  # roma has the real part last; only this function and `to_matrix` know
 
 
 def _nonzero_length(v: Tensor) -> tuple[Tensor, Tensor]:
     """‖v‖ with 1 in place of 0, and where that was: safe to divide by, also in the gradient."""
     length = torch.linalg.vector_norm(v, dim=-1, keepdim=True)
-    zero = length == 0
-    return torch.where(zero, 1.0, length), zero
+    return torch.where(length == 0, 1.0, length), length == 0
 
 
 def _first_axis(v: Tensor) -> Tensor:
-    return torch.cat((torch.ones_like(v[..., :1]), torch.zeros_like(v[..., 1:])), dim=-1)
+    return torch.eye(3, dtype=v.dtype, device=v.device)[0].expand_as(v)
 
 
 def _last_axis(x: Tensor, size: int, name: str) -> Tensor:

@@ -2,7 +2,7 @@ import pytest
 import torch
 
 from reqnn.data import Augmentation
-from reqnn.data.augmentation import jitter, point_dropout, random_scale, random_stretch, random_subset, shuffle
+from reqnn.data.augmentation import jitter, point_dropout, random_scale, random_subset, shuffle
 from reqnn.errors import InputError
 
 CLOUDS = torch.randn(8, 100, 3, generator=torch.Generator().manual_seed(1))
@@ -47,13 +47,13 @@ def test_scale_is_one_factor_a_cloud():
 
 
 def test_stretch_is_one_factor_an_axis_of_each_cloud():
-    factors = random_stretch(CLOUDS, seeded(), 0.5, 2.0) / CLOUDS
+    factors = random_scale(CLOUDS, seeded(), 0.5, 2.0, axes=3) / CLOUDS
     assert torch.allclose(factors, factors[:, :1].expand_as(factors), rtol=1e-5)
     assert len(factors[:, 0].flatten().unique()) == 3 * len(CLOUDS)
-    many = random_stretch(torch.ones(4000, 1, 3), seeded(), 0.5, 2.0)
+    many = random_scale(torch.ones(4000, 1, 3), seeded(), 0.5, 2.0, axes=3)
     assert 0.5 <= float(many.min()) < 0.51
     assert 1.99 < float(many.max()) <= 2.0
-    assert torch.equal(Augmentation(stretch=(0.5, 2.0))(CLOUDS, seeded()), random_stretch(CLOUDS, seeded(), 0.5, 2.0))
+    assert torch.equal(Augmentation(stretch=(0.5, 2.0))(CLOUDS, seeded()), random_scale(CLOUDS, seeded(), 0.5, 2.0, axes=3))
 
 
 def test_jitter_is_normal_and_clipped():

@@ -5,8 +5,8 @@ import trimesh
 from written_data import clouds
 
 from reqnn.data import read_cloud
-from reqnn.data.cloud_file import sample_surface
-from reqnn.data.streams import stream
+from reqnn.data.sampling import stream
+from reqnn.data.shape_file import sample_surface
 from reqnn.errors import InputError
 
 

@@ -3,7 +3,7 @@ import subprocess
 import sys
 
 import pytest
-from written_data import COUNT, box, write_mnist
+from written_data import box
 
 from reqnn.cli import main
 from reqnn.data.sets import SETS
@@ -49,25 +49,17 @@ def test_info_finds_what_two_splits_share(capsys, tmp_path):
     assert "2 clouds of 'test' are also in 'train'" in capsys.readouterr().out
 
 
-def test_make(capsys, tmp_path, monkeypatch):
-    monkeypatch.setattr("reqnn.data.mnist3d.COUNTS", COUNT)
-    folder = write_mnist(tmp_path / "mnist")
-    words = ["data", "make", "3d-mnist", "--from", str(folder), "--out", str(tmp_path / "out"), "--points", "64"]
-    assert main(words) == 0
-    assert capsys.readouterr().out.count("wrote") == 5
-    assert (tmp_path / "out" / "ply_data_train0.h5").is_file()
-    monkeypatch.setenv("REQNN_DATA", str(tmp_path))
-    assert main(["data", "make", "3d-mnist", "--points", "64"]) == 0  # from and to the places in the data root
-    assert (tmp_path / "3d_mnist" / "ply_data_train0.h5").is_file()
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         (["info", "modelnet41"], "neither a data set nor a path"),
         (["info", "modelnet40"], "what to get"),
-        (["make", "3d-mnist", "--from", "nowhere"], "there is no folder nowhere"),
-        (["download", "modelnet40"], "princeton"),
+        (
+            ["download", "modelnet40"],
+            "manually (no verified checksum). ModelNet40 is published for academic research at https://modelnet",
+        ),
+        (["download", "digits"], "nothing to download"),
+        (["download", "cifar"], "NAME is 'cifar'; it is one of mnist, digits"),
     ],
 )
 def test_errors_without_tracebacks(capsys, words, message, tmp_path, monkeypatch):

@@ -2,7 +2,7 @@ import numpy as np
 import torch
 
 from reqnn.data import duplicate_groups
-from reqnn.data.duplicates import different_points, point_codes
+from reqnn.data.dataset import different_points, point_codes
 
 CLOUDS = torch.randn(6, 30, 3, generator=torch.Generator().manual_seed(0))
 
@@ -26,7 +26,7 @@ def test_zeros_of_either_sign_are_equal():
 
 
 def test_equal_codes_are_looked_at_again(monkeypatch):
-    monkeypatch.setattr("reqnn.data.duplicates.point_codes", lambda clouds: np.zeros(clouds.shape[:-1], dtype=np.uint64))
+    monkeypatch.setattr("reqnn.data.dataset.point_codes", lambda clouds: np.zeros(clouds.shape[:-1], dtype=np.uint64))
     assert duplicate_groups(torch.cat([CLOUDS[:3], CLOUDS[1:2]])).tolist() == [0, 1, 2, 1]
 
 

@@ -70,7 +70,7 @@ def test_a_folder_without_the_split(tmp_path):
         ({"p2_points": np.ones((5, 2))}, r"field '2/points' has shape \(5, 2\)"),
         ({"p2_points": np.full((5, 3), np.nan)}, "field '2/points' holds NaN"),
         ({"p2_points": np.ones((50, 3))}, "field '2/points' holds 1 points"),
-        ({"p2_label": None}, "field '2' has no attribute 'label'"),
+        ({"p2_label": None}, "field '2': the attribute 'label' is missing; a whole number from 0 to 9"),
         ({"p2_label": 10}, "field '2': the attribute 'label' is 10; a whole number from 0 to 9"),
         ({"p2_label": 1.5}, "the attribute 'label' is 1.5"),
         ({"p2_label": [1, 2]}, "the attribute 'label'"),

@@ -5,8 +5,7 @@ import torch
 from written_data import clouds, write_hdf5
 
 from reqnn.data import data_root, list_datasets, load
-from reqnn.data.layouts import LAYOUTS
-from reqnn.data.loading import keep_classes
+from reqnn.data.loading import LAYOUTS, keep_classes
 from reqnn.data.sets import SETS
 from reqnn.errors import InputError
 

@@ -1,8 +1,7 @@
 import numpy as np
 import pytest
 
-from reqnn.data.sampling import check_sampling, choose_points, normalise
-from reqnn.data.streams import stream
+from reqnn.data.sampling import check_sampling, choose_points, normalise, stream
 from reqnn.errors import InputError
 
 

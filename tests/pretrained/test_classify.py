@@ -20,7 +20,7 @@ def write(path, vertices, faces=None):
 
 @pytest.mark.parametrize("ending", [".ply", ".off", ".obj", ".stl"])
 @pytest.mark.parametrize("name", ["box", "ball", "ring"])
-def test_a_turned_mesh_has_the_same_points_turned(name, ending, tmp_path):
+def test_a_rotated_mesh_has_the_same_points_rotated(name, ending, tmp_path):
     vertices, faces = solids()[name]
     upright = cloud_in_any_pose(write(tmp_path / f"upright{ending}", vertices, faces), 256)
     assert upright.shape == (256, 3)
@@ -35,7 +35,7 @@ def test_a_turned_mesh_has_the_same_points_turned(name, ending, tmp_path):
 
 
 @pytest.mark.parametrize("ending", [".npy", ".xyz", ".csv"])
-def test_a_turned_cloud_has_the_same_points_turned(ending, tmp_path):
+def test_a_rotated_cloud_has_the_same_points_rotated(ending, tmp_path):
     vertices = np.random.default_rng(0).normal(size=(500, 3)) + 9
     upright = cloud_in_any_pose(write(tmp_path / f"upright{ending}", vertices), 64)
     for i, rotation in enumerate(rotations(4)):
@@ -54,7 +54,7 @@ def test_points_and_seed(tmp_path):
         cloud_in_any_pose(path, 0)
 
 
-def test_answers_do_not_turn_with_the_object(run_folder, tmp_path):
+def test_answers_do_not_change_with_the_orientation(run_folder, tmp_path):
     net, files = load(run_folder), []
     for name, (vertices, faces) in solids().items():
         for i, rotation in enumerate(rotations(5)):

@@ -10,7 +10,6 @@ import torch
 import trimesh
 from rotated_solids import rotations, solids
 
-from experiments.weights.export import export_weights
 from reqnn.cli import main
 from reqnn.commands.predict import DEFAULT
 from reqnn.pretrained import find_files, list_weights, load
@@ -56,7 +55,7 @@ def test_rotations(files, run_folder, option, capsys):
     assert all(line.endswith("; the same in all 4 orientations") for line in lines[:3])
     assert lines[3].startswith("3 of 3 files keep their answer in every orientation; largest change of a probability ")
     assert main([*words, "--json", "-"]) == 0
-    rotated = [answer["turned"] for answer in json.loads(capsys.readouterr().out)["files"]]
+    rotated = [answer["rotated"] for answer in json.loads(capsys.readouterr().out)["files"]]
     assert all(one["copies"] == one["same"] == 4 for one in rotated)
     assert 0 < max(one["largest_change"] for one in rotated) < 0.02
 
@@ -69,19 +68,19 @@ def test_rotations_show_where_an_answer_changes(files, run_folder, monkeypatch):
         return torch.nn.functional.one_hot((points[:, 0, 2] > 0).long(), len(net.classes)).float()
 
     monkeypatch.setattr(classify_module, "predict", by_height)
-    found = [one["turned"] for one in classify_module.classify(network, find_files([files]), rotations=16)]
+    found = [one["rotated"] for one in classify_module.classify(network, find_files([files]), rotations=16)]
     assert all(0 < one["same"] < 16 for one in found)
 
 
-def test_weights_by_name(files, run_folder, shipped, test_digits, capsys):
-    export_weights(run_folder, DEFAULT, clouds=test_digits, copies=1)
+def test_weights_by_name(files, ship, capsys):
+    ship(DEFAULT)
     assert main(["predict", str(files / "box.ply")]) == 0
     assert main(["predict", str(files / "box.ply"), "--weights", "unknown"]) == 2
     assert f"pretrained weights: {DEFAULT}" in capsys.readouterr().err
 
 
-def test_weights_that_ship_are_listed(run_folder, shipped, test_digits, capsys):
-    path = export_weights(run_folder, "dgcnn-digits", clouds=test_digits, copies=1)
+def test_weights_that_ship_are_listed(shipped, ship, capsys):
+    path = ship("dgcnn-digits")
     (shipped / "bare.safetensors").write_bytes(path.read_bytes())
     assert main(["predict", "--list"]) == 0
     bare, line = capsys.readouterr().out.splitlines()
@@ -101,7 +100,7 @@ def test_what_cannot_be_read_is_reported_and_the_rest_is_classified(files, run_f
 
 @pytest.mark.parametrize(
     ("words", "message"),
-    [([], "name at least one file"), (["x.ply", "--top", "0"], "top is 0"), (["x.ply", "--turned", "-1"], "rotations -1")],
+    [([], "name at least one file"), (["x.ply", "--top", "0"], "top is 0"), (["x.ply", "--turned", "-1"], "rotations is -1")],
 )
 def test_mistakes_are_explained(words, message, run_folder, capsys):
     assert main(["predict", *words, "--weights", str(run_folder)]) == 2

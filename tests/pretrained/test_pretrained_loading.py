@@ -7,7 +7,7 @@ import pytest
 import torch
 
 import reqnn
-from experiments.weights.export import LARGEST, export_weights
+from experiments.weights.export import LARGEST
 from reqnn.errors import InputError
 from reqnn.pretrained import list_weights, load
 from reqnn.train import load_run
@@ -23,10 +23,10 @@ def test_a_run_is_loaded_ready_for_use(run_folder, test_digits):
     assert load(str(run_folder / "last.safetensors")).classes == net.classes
 
 
-def test_the_list_is_what_is_in_the_folder(shipped, run_folder, test_digits):
+def test_the_list_is_what_is_in_the_folder(shipped, ship, run_folder, test_digits):
     assert list_weights() == []
     for name in ("dgcnn-digits", "another"):
-        export_weights(run_folder, name, clouds=test_digits, copies=2)
+        ship(name)
     (shipped / ".half-written.safetensors").touch()
     assert list_weights() == reqnn.list_weights() == ["another", "dgcnn-digits"]
     net = reqnn.load("dgcnn-digits")
@@ -34,16 +34,16 @@ def test_the_list_is_what_is_in_the_folder(shipped, run_folder, test_digits):
     assert net(test_digits.points).equal(load(run_folder)(test_digits.points))
 
 
-def test_an_unknown_name_lists_those_there_are(shipped, run_folder, test_digits):
+def test_an_unknown_name_lists_those_there_are(ship):
     with pytest.raises(InputError, match="pretrained weights: none in this version"):
         load("dgcnn-digits")
-    export_weights(run_folder, "dgcnn-digits", clouds=test_digits, copies=2)
+    ship("dgcnn-digits")
     with pytest.raises(InputError, match=r"'dgcn-digits'.*weights: dgcnn-digits; did you mean dgcnn-digits"):
         load("dgcn-digits")
 
 
-def test_a_damaged_card_is_named(shipped, run_folder, test_digits):
-    path = export_weights(run_folder, "some", clouds=test_digits, copies=2)
+def test_a_damaged_card_is_named(ship):
+    path = ship("some")
     path.with_suffix(".json").write_text("{")
     with pytest.raises(InputError, match=r"some\.json cannot be read as a model card"):
         load("some")
@@ -53,7 +53,7 @@ NONE = pytest.param("", marks=pytest.mark.skip("no weights ship with this versio
 
 
 @pytest.mark.parametrize("name", list_weights() or [NONE])
-def test_what_ships_is_small_known_and_turns(name):
+def test_what_ships_is_small_known_and_invariant(name):
     """Whatever is in the package: within the size, the file that its card is about, invariant, and not by answering nothing."""
     path = weights_file(name)
     assert path.stat().st_size <= LARGEST

@@ -147,13 +147,13 @@ def test_reconstruct_turns_features_and_writes_ply(two_runs: list[Path], held_ou
     out = tmp_path / "out"
     words = ["reconstruct", str(two_runs[1]), str(tmp_path / "digit.npy"), "--axis", "0.5", "1", "0", "--angle", "70"]
     assert main([*words, "--out", str(out)]) == 0
-    record = json.loads((out / "turned.json").read_text())
+    record = json.loads((out / "rotated.json").read_text())
     assert record["difference"] < 1e-10
     assert record["layer"] == "latent"
-    given, made, rotated = (trimesh.load(out / f"{name}.ply") for name in ("input", "reconstructed", "turned"))
+    given, made, rotated = (trimesh.load(out / f"{name}.ply") for name in ("input", "reconstructed", "rotated"))
     assert len(made.vertices) == len(rotated.vertices) == 24
     assert np.abs(np.asarray(given.vertices).mean(0) - 3).max() < 2  # in the units of the file
-    assert (out / "turned.png").stat().st_size > 5000
+    assert (out / "rotated.png").stat().st_size > 5000
     assert main([*words, "--at", "encoder", "--out", str(out)]) == 0
 
 

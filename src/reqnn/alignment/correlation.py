@@ -40,9 +40,9 @@ def candidates(source: Moments, target: Moments, count: int = 12) -> Tensor:
 def cross_correlations(source: Moments, target: Moments) -> list[Tensor]:
     """C_l for each degree, (2l + 1, 2l + 1), channels weighted by their reliability."""
     noise = [a + b for a, b in zip(source.noise, target.noise, strict=True)]
-    floor = _FLOOR * max(float(n.max()) for n in noise) + torch.finfo(torch.float64).tiny
+    largest = max(float(n.max()) for n in noise)
     pairs = zip(source.values, target.values, noise, strict=True)
-    return [torch.einsum("k,km,kn->mn", 1 / (n + floor), b, a) for a, b, n in pairs]
+    return [torch.einsum("k,km,kn->mn", reliability(n, largest), b, a) for a, b, n in pairs]
 
 
 def climb(rotations: Tensor, correlations: list[Tensor]) -> Tensor:
@@ -61,21 +61,14 @@ def climb(rotations: Tensor, correlations: list[Tensor]) -> Tensor:
         step = torch.einsum("rij,rj,rkj,rk->ri", axes, 1 / steepness, axes, slope)
         length = step.norm(dim=-1, keepdim=True)
         step = step * (_LONGEST_STEP / length.clamp(min=_LONGEST_STEP))
-        rotations = _small_rotation(step) @ rotations
+        rotations = roma.rotvec_to_rotmat(step) @ rotations
         if float(length.max()) < 1e-12:
             break
     return rotations
 
 
-def _small_rotation(angles: Tensor) -> Tensor:
-    """exp of rotation vectors (R, 3) as matrices (R, 3, 3)."""
-    return quaternion.to_matrix(quaternion.exp(quaternion.pure(angles / 2)))
-
-
 def rotation_between(source: Tensor, target: Tensor, weights: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """argmin_R Σ_c w_c ‖target_c − R source_c‖² over rotations, det R = +1 (Horn 1987; Kabsch; Umeyama 1991).
-
-    The vectors are features, so channel c of one cloud belongs to channel c of the other: no points have to be matched.
 
     Shapes: source, target (..., C, 3), weights (..., C) -> rotation (..., 3, 3), stiffness (..., 3).
 
@@ -90,6 +83,6 @@ def rotation_between(source: Tensor, target: Tensor, weights: Tensor | None = No
     return rotation, torch.stack([first + second, first + third, second + third], -1)
 
 
-def reliability(noise: Tensor) -> Tensor:
+def reliability(noise: Tensor, largest: float | None = None) -> Tensor:
     """Weights (C,) of channels from the variance (C,) of each; finite for channels without noise, such as an empty shell."""
-    return 1 / (noise + _FLOOR * noise.max() + torch.finfo(noise.dtype).tiny)
+    return 1 / (noise + _FLOOR * (float(noise.max()) if largest is None else largest) + torch.finfo(noise.dtype).tiny)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from functools import cache
 
+import roma
 import torch
 from torch import Tensor
 
@@ -61,11 +62,9 @@ def wigner_d(rotations: Tensor, degrees: int = DEGREES) -> list[Tensor]:
 @cache
 def generators(degrees: int = DEGREES) -> list[Tensor]:
     """J with D_l(exp ω) = 1 + Σ_k ω_k J_k + …, each (3, 2l + 1, 2l + 1): the derivative along small rotations."""
-    directions, inverses = _probes(degrees)
 
     def slightly_rotated(angles: Tensor) -> tuple[Tensor, ...]:
-        values = harmonics(directions + torch.linalg.cross(angles.expand_as(directions), directions), degrees)
-        return tuple((inverse @ value).mT for inverse, value in zip(inverses, values[1:], strict=True))
+        return tuple(d[0] for d in wigner_d(roma.rotvec_to_rotmat(angles[None]), degrees))
 
     slopes = torch.autograd.functional.jacobian(slightly_rotated, torch.zeros(3, dtype=torch.float64))
     return [slope.movedim(-1, 0).contiguous() for slope in slopes]

@@ -18,27 +18,22 @@ _MOST_CHANNELS = 64  # of per-point features: more add little but time
 
 def load_network(model: nn.Module | str | Path) -> RevisedModel:
     """A revised network, given as such or as a training run."""
+    network: object = model
     if isinstance(model, (str, Path)):
         from reqnn.train.run import load_run
 
-        network = load_run(model).model
-        refusal = f"{model} was trained without --equivariant: its features do not rotate with the cloud; train one with it"
+        network, advice = load_run(model).model, "train one with --equivariant"
     elif isinstance(model, nn.Module):
-        network = getattr(model, "_orig_mod", model)
-        refusal = (
-            f"model is an ordinary {type(model).__name__}, whose features do not rotate with the cloud; pass "
-            "reqnn.revise(model, points), or None"
-        )
+        network, advice = getattr(model, "_orig_mod", model), "pass reqnn.revise(model, points), or None"
     else:
         raise InputError(f"model is a {type(model).__name__}; a revised network, a run's folder or None is needed")
     if not isinstance(network, RevisedModel):
-        raise InputError(refusal)
+        kind = type(network).__name__
+        raise InputError(f"the model is an ordinary {kind}, whose features do not rotate with the cloud; {advice}")
     inputs = network.inputs
     if len(inputs.axes) != 1 or inputs.channels[0] != 3 or inputs.ranks[0] not in (2, 3):
-        raise InputError(
-            f"the network takes {len(inputs.axes)} input(s) with {inputs.channels} channels; align needs a network that takes "
-            "the coordinates x, y, z of one cloud"
-        )
+        takes = f"{len(inputs.axes)} input(s) with {inputs.channels} channels"
+        raise InputError(f"the network takes {takes}; align needs a network that takes the coordinates x, y, z of one cloud")
     return network
 
 

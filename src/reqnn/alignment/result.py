@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
+import roma
 import torch
 from torch import Tensor
 
@@ -41,8 +42,8 @@ class Alignment:
     @property
     def matrix(self) -> Tensor:
         """The motion as a matrix of homogeneous coordinates, (4, 4)."""
-        last = self.rotation.new_tensor([0.0, 0.0, 0.0, 1.0]).expand(*self.rotation.shape[:-2], 1, 4)
-        return torch.cat([torch.cat([self.rotation, self.translation[..., None]], -1), last], -2)
+        matrix: Tensor = roma.Rigid(self.rotation, self.translation).to_homogeneous()
+        return matrix
 
     @property
     def axis(self) -> Tensor:
@@ -60,16 +61,9 @@ class Alignment:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
-        numbers = {"confidence": self.confidence, "ambiguous": self.ambiguous, "residual": self.residual}
-        return {
-            "matrix": self.matrix.tolist(),
-            "rotation": self.rotation.tolist(),
-            "translation": self.translation.tolist(),
-            "axis": self.axis.tolist(),
-            "angle": self.angle.tolist(),
-            **{name: value.tolist() if isinstance(value, Tensor) else value for name, value in numbers.items()},
-            "reason": self.reason,
-        }
+        names = "matrix rotation translation axis angle confidence ambiguous residual reason".split()  # noqa: SIM905
+        values = {name: getattr(self, name) for name in names}
+        return {name: value.tolist() if isinstance(value, Tensor) else value for name, value in values.items()}
 
 
 def stacked(results: list[Alignment]) -> Alignment:

@@ -11,10 +11,9 @@ import torch
 from torch import Tensor, nn
 
 from reqnn.alignment.correlation import candidates, reliability, rotation_between
-from reqnn.alignment.moments import Moments, to_vectors
+from reqnn.alignment.moments import area_weights, centroid, root_mean_square, shell_moments, to_vectors
 from reqnn.alignment.network import load_network, network_moments
 from reqnn.alignment.result import AMBIGUOUS_BELOW, Alignment, stacked
-from reqnn.alignment.shells import area_weights, centroid, root_mean_square, shell_moments
 from reqnn.alignment.verdict import Fit, thinned
 from reqnn.errors import InputError
 from reqnn.extras import need
@@ -44,7 +43,7 @@ def align(
 
     Args:
         model: the source of the features: a revised network, the folder of a training run, or None for closed-form ones
-            that need no training (`reqnn.alignment.shells`).
+            that need no training (`reqnn.alignment.moments`).
         source: (N, 3), or (B, N, 3).
         target: (M, 3), or (B, M, 3).
         at: the submodule of the network whose quaternion features are taken; default: the input of Quaternion2Real.
@@ -53,9 +52,6 @@ def align(
 
     Returns:
         An `Alignment`: rotation, translation, matrix, confidence, whether symmetry makes it ambiguous, and why.
-
-    Raises:
-        InputError: the clouds are invalid or differ in size, or the model has no equivariant features.
     """
     if model is None and at is not None:
         raise InputError(f"at='{at}' names a submodule, but model is None: pass a revised network")
@@ -71,45 +67,41 @@ def align(
 
 def _align(network: RevisedModel | None, source: Tensor, target: Tensor, at: str | None, refine: bool) -> Alignment:
     """One pair, (N, 3) and (M, 3)."""
-    clouds = [_Centred(points) for points in (source, target)]
-    x, y = clouds
-    if x.dimensions and y.dimensions:
-        _check_sizes(x.size, y.size)
-    identity = torch.eye(3, dtype=torch.float64)
-    if not (x.dimensions and y.dimensions):
+    x, y = _Centred(source), _Centred(target)
+    dimensions, shift = min(x.dimensions, y.dimensions), torch.zeros(3, dtype=torch.float64)
+    if dimensions == 0:
+        rotation, confidence, residual = torch.eye(3, dtype=torch.float64), 0.0, abs(x.size - y.size)
         reason = "all points of a cloud coincide: any rotation fits"
-        return _result(identity, y.centre - x.centre, 0.0, reason, abs(x.size - y.size), source)
-    fit = Fit(x.points, y.points)
-    shells = [shell_moments(cloud.points, cloud.weights) for cloud in clouds]
-    rivals = candidates(shells[0], shells[1])
-    rotation, open_axis = (fit.best(rivals), False) if network is None else _by_network(network, x, y, at, fit)
-    confidence, reason = fit.judge(rotation, rivals)
-    if open_axis:
-        confidence, reason = (
-            0.0,
-            "the network's features all lie on one line, and leave the angle open: name another layer",
-        )
-    if min(x.dimensions, y.dimensions) == 1:
-        confidence, reason = 0.0, "the points of a cloud lie on one line: rotations about it change nothing"
-    shift = torch.zeros(3, dtype=torch.float64)
-    if refine:
-        rotation, shift = icp(x.points, y.points, rotation, y.size)
-    translation = y.centre + shift - rotation @ x.centre
-    residual = float(fit.squares(rotation, shift).mean().sqrt())
-    return _result(rotation, translation, confidence, reason, residual, source)
+    else:
+        if (larger := max(x.size, y.size) / min(x.size, y.size)) > _SIZES:
+            sizes = f"the clouds have root mean square radii {x.size:.3g} and {y.size:.3g}, a factor of {larger:.3g}"
+            raise InputError(f"{sizes}; align finds no scale: bring both to the same units first")
+        fit = Fit(x.points, y.points)
+        rivals = candidates(shell_moments(x.points, x.weights), shell_moments(y.points, y.weights))
+        rotation, open_axis = (fit.best(rivals), False) if network is None else _by_network(network, x, y, at, fit)
+        confidence, reason = fit.judge(rotation, rivals)
+        if dimensions == 1:
+            confidence, reason = 0.0, "the points of a cloud lie on one line: rotations about it change nothing"
+        elif open_axis:
+            confidence, reason = 0.0, "the network's features all lie on one line and leave the angle open: name another layer"
+        if refine:
+            rotation, shift = icp(x.points, y.points, rotation, y.size)
+        residual = float(fit.squares(rotation, shift).mean().sqrt())
+    ambiguous, translation = confidence < AMBIGUOUS_BELOW, y.centre + shift - rotation @ x.centre
+    # in this order: not every device has float64
+    rotation, translation = (value.to(source.dtype).to(source.device) for value in (rotation, translation))
+    return Alignment(rotation, translation, confidence, ambiguous, reason if ambiguous else "", residual)
 
 
 def _by_network(network: RevisedModel, x: _Centred, y: _Centred, at: str | None, fit: Fit) -> tuple[Tensor, bool]:
     """The rotation (3, 3) from the features of a network, and whether they leave the angle about an axis open."""
     unit = max(float(cloud.points.norm(dim=-1).max()) for cloud in (x, y))  # networks are trained on the unit sphere
-    found: list[Moments] = []
-    for cloud in (x, y):
-        few = _Centred(thinned(cloud.points, _MOST_FOR_NETWORKS))
-        found.append(network_moments(network, few.points / unit, few.weights, at))
-    if len(found[0].values) > 1:
-        return fit.best(candidates(found[0], found[1])), False
-    weights = reliability(found[0].noise[0] + found[1].noise[0])
-    rotation, stiffness = rotation_between(to_vectors(found[0]), to_vectors(found[1]), weights)
+    few = [_Centred(thinned(cloud.points, _MOST_FOR_NETWORKS)) for cloud in (x, y)]
+    first, second = (network_moments(network, cloud.points / unit, cloud.weights, at) for cloud in few)
+    if len(first.values) > 1:
+        return fit.best(candidates(first, second)), False
+    weights = reliability(first.noise[0] + second.noise[0])
+    rotation, stiffness = rotation_between(to_vectors(first), to_vectors(second), weights)
     return rotation, bool(stiffness[2] <= _FLAT * stiffness[0])
 
 
@@ -143,12 +135,6 @@ class _Centred:
         self.dimensions = int((extents > max(_FLAT * float(extents[0]), rounding * len(points))).sum())
 
 
-def _result(r: Tensor, t: Tensor, confidence: float, reason: str, residual: float, like: Tensor) -> Alignment:
-    ambiguous = confidence < AMBIGUOUS_BELOW
-    r, t = (value.to(like.dtype).to(like.device) for value in (r, t))  # in this order: not every device has float64
-    return Alignment(r, t, confidence, ambiguous, reason if ambiguous else "", residual)
-
-
 def _cloud(points: Any, name: str) -> Tensor:
     """A cloud or a batch of them, checked."""
     try:
@@ -157,12 +143,3 @@ def _cloud(points: Any, name: str) -> Tensor:
         raise InputError(f"{name} is a {type(points).__name__}; a tensor of shape (N, 3) is needed") from error
     check_cloud((cloud[None] if cloud.dim() == 2 else cloud).detach().cpu(), name)  # values are read on the CPU only
     return cloud
-
-
-def _check_sizes(first: float, second: float) -> None:
-    larger = max(first, second) / min(first, second)
-    if larger > _SIZES:
-        raise InputError(
-            f"the clouds have root mean square radii {first:.3g} and {second:.3g}, a factor of {larger:.3g}; align finds a "
-            "rotation and a translation, no scale: bring both to the same units first"
-        )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
 import roma
 import torch
 from torch import Tensor
@@ -28,19 +29,16 @@ class Fit:
         self.source, self.target = thinned(source, _MOST_QUERIES), thinned(target, _MOST_QUERIES)
         tree = need("scipy.spatial").cKDTree
         self._trees = tree(source.numpy()), tree(target.numpy())
-        self._known: dict[bytes, Tensor] = {}  # candidates are evaluated twice: to choose one, and to judge it
+        self._known: dict[tuple[bytes, bytes], Tensor] = {}  # candidates are evaluated twice: to choose one, and to judge it
 
     def squares(self, rotation: Tensor, shift: Tensor | float = 0.0) -> Tensor:
         """Squared distances to the nearest point, from each cloud to the other, (n + m,)."""
-        key = rotation.numpy().tobytes()
-        if isinstance(shift, float) and key in self._known:
-            return self._known[key]
-        there = self._trees[1].query((self.source @ rotation.T + shift).numpy())[0]
-        back = self._trees[0].query(((self.target - shift) @ rotation).numpy())[0]
-        found = torch.cat([torch.from_numpy(there).square(), torch.from_numpy(back).square()])
-        if isinstance(shift, float):
-            self._known[key] = found
-        return found
+        key = (rotation.numpy().tobytes(), torch.as_tensor(shift).numpy().tobytes())
+        if key not in self._known:
+            there = self._trees[1].query((self.source @ rotation.T + shift).numpy())[0]
+            back = self._trees[0].query(((self.target - shift) @ rotation).numpy())[0]
+            self._known[key] = torch.from_numpy(np.concatenate([there, back])).square()
+        return self._known[key]
 
     def best(self, rotations: Tensor) -> Tensor:
         """The one of some rotations (R, 3, 3) that fits best."""
@@ -75,12 +73,10 @@ def _reason(symmetries: Tensor) -> str:
     axes, angles = quaternion.to_axis_angle(quaternion.from_matrix(symmetries))
     shared = (axes @ axes.T).abs() > 0.9
     first = int(shared.sum(1).argmax())
-    axis = "({:.2f}, {:.2f}, {:.2f})".format(*axes[first].tolist())
     about = torch.rad2deg(angles[shared[first]]).round().int().tolist()
-    listed = ", ".join(f"{angle}°" for angle in sorted(set(about)))
-    if len(about) > 3:
-        return f"rotated by any angle about the axis {axis} the object fits about as well"
-    others = f", and in {len(axes) - len(about)} other orientations" if len(axes) > len(about) else ""
+    listed = "any angle" if len(about) > 3 else ", ".join(f"{angle}°" for angle in sorted(set(about)))
+    others = f", and in {len(axes) - len(about)} other orientations" if len(about) < min(len(axes), 4) else ""
+    axis = "({:.2f}, {:.2f}, {:.2f})".format(*axes[first].tolist())
     return f"rotated by {listed} about the axis {axis}{others} the object fits about as well"
 
 

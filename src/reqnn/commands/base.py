@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -37,23 +37,18 @@ class Command:
 
 
 def console() -> Console:
-    """The console for results: colours only on a terminal without NO_COLOR; wide if it is no terminal."""
+    """The console for tables: colours only on a terminal without NO_COLOR; wide if it is no terminal."""
     from rich.console import Console
 
     return Console() if sys.stdout.isatty() else Console(width=200)
 
 
-@contextmanager
-def busy(message: str) -> Iterator[None]:
+def busy(message: str) -> AbstractContextManager[Any]:
     """Show a spinner with a message on stderr, if that is a terminal."""
     from rich.console import Console
 
     stderr = Console(stderr=True)
-    if stderr.is_terminal:
-        with stderr.status(message):
-            yield
-    else:
-        yield
+    return stderr.status(message) if stderr.is_terminal else nullcontext()
 
 
 def optional(metavar: str, **more: Any) -> Any:
@@ -63,29 +58,34 @@ def optional(metavar: str, **more: Any) -> Any:
     return tyro.conf.arg(metavar=metavar, help_behavior_hint="", **more)
 
 
+@contextmanager
+def writing(option: str) -> Iterator[None]:
+    """Inside this context a failure to write is an `InputError` that names the option."""
+    try:
+        yield
+    except OSError as error:
+        raise InputError(f"{option}: cannot be written ({error.strerror})") from error
+
+
 def make_folder(path: str | Path) -> Path:
     """Create the folder of an option --out."""
-    try:
+    with writing(f"--out {path}"):
         Path(path).mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise InputError(f"--out {path}: the folder cannot be created ({error.strerror})") from error
     return Path(path)
 
 
 def show_written(paths: Iterable[Path]) -> None:
     """Print the paths of written files."""
     for path in paths:
-        console().print(f"wrote {path}", highlight=False, soft_wrap=True)
+        print(f"wrote {path}")
 
 
-def write_json(data: dict[str, Any], path: str) -> None:
+def write_json(data: dict[str, Any], path: str | Path) -> None:
     """Write JSON to a file, or to stdout if the path is "-"."""
     text = json.dumps(data, indent=2, ensure_ascii=False, default=str) + "\n"
     if path == "-":
         sys.stdout.write(text)
         return
-    try:
+    with writing(f"--json {path}"):
         Path(path).parent.mkdir(parents=True, exist_ok=True)
         Path(path).write_text(text, encoding="utf-8")
-    except OSError as error:
-        raise InputError(f"--json {path}: the file cannot be written ({error.strerror})") from error

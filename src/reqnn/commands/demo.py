@@ -8,13 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reqnn.commands.base import NOT_OK, OK, Command, busy, console
+from reqnn.commands.base import NOT_OK, OK, Command, busy, console, show_written, write_json
 
 if TYPE_CHECKING:
-    from torch import nn
-
     from reqnn.auditing import AuditReport
-    from reqnn.commands.demo_report import Row
     from reqnn.data.dataset import PointClouds
     from reqnn.train import Run
 
@@ -44,8 +41,9 @@ NETWORKS: dict[str, tuple[str, dict[str, Any]]] = {
 COPIES, ROUNDS, TIMED = 3, 5, 38
 AUDITED, ROTATIONS, PERMUTATIONS = 4, 4, 4
 SHOWN, FRONT = ("teapot", "lion", "hammer", "coffee mug"), ("teapot", "lion")
-DENSE = 512
 
+TITLE = "Which of 38 scanned household objects is it? Trained upright, then rotated"
+HEAD = ("network", "upright", "rotated", "cut and rotated", "answers kept", "time per cloud")
 NOTES = [
     "Right answers on 190 new samplings of the objects, upright; each in three arbitrary orientations; and so with 20 % of the "
     "surface cut away by a plane. Every sampling has noise, 1 % of the object's radius.",
@@ -61,6 +59,9 @@ NEXT = {
     "reqnn revise path/to/network.py:Network --rules full": "your own network",
 }
 """Command → what it is for."""
+
+Row = dict[str, Any]
+"""One network: shares of right answers, time per cloud, and its audit; a row of demo.json."""
 
 
 @dataclass(kw_only=True)
@@ -80,20 +81,16 @@ class Demo(Command):
     def run(self) -> int:
         """Train, test, audit; print one table, write it and the pictures; say what to do next."""
         from reqnn import data
-        from reqnn.commands.demo_report import print_rows, write_rows
         from reqnn.extras import need
 
         need("matplotlib")  # for the pictures at the end: say it before the training
         screen, folder = console(), Path(self.out)
         whole, cut = (data.load(name, "test", points=SETTINGS["points"]) for name in ("scanned", "scanned-cut"))
         runs = {name: _train(name, folder) for name in NETWORKS}
-        audits = {name: _audit(name, run, whole) for name, run in runs.items()}
-        rows = _rows(runs, audits, whole, cut)
-        screen.print()
-        print_rows(rows, screen)
-        settings = {**SETTINGS, "copies": COPIES, "rotations": ROTATIONS, "permutations": PERMUTATIONS}
-        for path in [*write_rows(rows, settings, NOTES, folder), *_draw(runs, audits, whole, folder)]:
-            screen.print(f"wrote {path}", highlight=False, soft_wrap=True)
+        rows = _rows(runs, whole, cut)
+        written = [*_write(rows, folder), *_draw(runs, whole, folder)]
+        _print(rows, screen)
+        show_written(written)
         screen.print("\n[bold]What next[/bold]")
         for command, what in NEXT.items():
             screen.print(f"  {command.format(out=self.out)}\n      [dim]{what}[/dim]", highlight=False, soft_wrap=True)
@@ -102,8 +99,8 @@ class Demo(Command):
 
 def exit_code(rows: list[Row]) -> int:
     """Whether all revised networks pass their audit and recognise rotated objects as they do upright ones."""
-    revised = [row for row in rows if NETWORKS[row.network][1].get("equivariant")]
-    return OK if all(row.audit_ok and abs(row.upright - row.rotated) < 0.01 for row in revised) else NOT_OK
+    revised = [row for row in rows if NETWORKS[row["network"]][1].get("equivariant")]
+    return OK if all(row["audit_ok"] and abs(row["upright"] - row["rotated"]) < 0.01 for row in revised) else NOT_OK
 
 
 def _train(name: str, folder: Path) -> Run:
@@ -114,8 +111,7 @@ def _train(name: str, folder: Path) -> Run:
     return fit(preset("quick", **{**SETTINGS, **different, "out": str(folder / "runs" / place)}), resume=True)
 
 
-def _rows(runs: dict[str, Run], audits: dict[str, AuditReport], whole: PointClouds, cut: PointClouds) -> list[Row]:
-    from reqnn.commands.demo_report import Row
+def _rows(runs: dict[str, Run], whole: PointClouds, cut: PointClouds) -> list[Row]:
     from reqnn.train.evaluation import evaluate
 
     rows, times = [], _milliseconds(runs, whole)
@@ -123,29 +119,31 @@ def _rows(runs: dict[str, Run], audits: dict[str, AuditReport], whole: PointClou
         with busy(f"{name}: testing upright and in {COPIES} orientations each"):
             upright, rotated = (evaluate(run.model, whole, protocol, COPIES) for protocol in ("NR", "AR"))
             partial = evaluate(run.model, cut, "AR", COPIES)
-        row = Row(
-            network=name,
-            upright=upright.accuracy,
-            rotated=rotated.accuracy,
-            cut=partial.accuracy,
-            kept=1 - rotated.inconsistent,
-            milliseconds=times[name],
-            relative_time=times[name] / times[ORIGINAL],
-            seconds=run.metrics["last"]["seconds"],
-            rotation_error=audits[name].rotation_error,
-            audit_ok=audits[name].ok,
-            audit=_verdict(name, audits[name]),
-        )
+        audit = _audit(name, run, whole)
+        passes = "the audit passes; largest rotation error of any layer"
+        verdict = passes if audit.ok else f"the audit fails, first at layer '{audit.first_rotation_failure}'; largest error"
+        row = {
+            "network": name,
+            "upright": upright.accuracy,
+            "rotated": rotated.accuracy,
+            "cut": partial.accuracy,
+            "kept": 1 - rotated.inconsistent,
+            "milliseconds": times[name],
+            "relative_time": times[name] / times[ORIGINAL],
+            "seconds": run.metrics["last"]["seconds"],
+            "rotation_error": audit.rotation_error,
+            "audit_ok": audit.ok,
+            "audit": f"{name}: {verdict} {audit.rotation_error:.0e} (float64)",
+        }
         rows.append(row)
     return rows
 
 
 def _milliseconds(runs: dict[str, Run], clouds: PointClouds) -> dict[str, float]:
-    """Time per cloud of each network, the best of some rounds in which all take turns."""
+    """Time per cloud of each network, the best of some rounds over all networks."""
     from reqnn.train.prediction import predict
 
-    best = dict.fromkeys(runs, math.inf)
-    some = clouds.points[:TIMED]
+    best, some = dict.fromkeys(runs, math.inf), clouds.points[:TIMED]
     with busy("timing"):
         for _ in range(ROUNDS):
             for name, run in runs.items():
@@ -169,36 +167,46 @@ def _audit(name: str, run: Run, test: PointClouds) -> AuditReport:
         return audit(net, test.points[:AUDITED], rotations=ROTATIONS, permutations=PERMUTATIONS, vector_axis=-1)
 
 
-def _verdict(name: str, report: AuditReport) -> str:
-    """The audit in a line."""
-    if report.ok:
-        return f"{name}: the audit passes; largest rotation error of any layer {report.rotation_error:.0e} (float64)"
-    return (
-        f"{name}: the audit fails, first at layer '{report.first_rotation_failure}'; largest error {report.rotation_error:.0e}"
-    )
+def _cells(row: Row) -> list[str]:
+    shares = [f"{100 * row[name]:.1f} %" for name in ("upright", "rotated", "cut", "kept")]
+    return [row["network"], *shares, f"{row['milliseconds']:.1f} ms ({row['relative_time']:.2f} ×)"]
 
 
-def _draw(runs: dict[str, Run], audits: dict[str, AuditReport], test: PointClouds, folder: Path) -> list[Path]:
-    from reqnn.commands.layer_pictures import draw_errors, draw_features
+def _print(rows: list[Row], screen: Any) -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(title=f"\n{TITLE}", title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False)
+    for name in HEAD:
+        table.add_column(name, justify="left" if name == "network" else "right")
+    for row in rows:
+        table.add_row(*_cells(row))
+    screen.print(table)
+    for row in rows:
+        screen.print(row["audit"], style="green" if row["audit_ok"] else "red", highlight=False, soft_wrap=True)
+
+
+def _write(rows: list[Row], folder: Path) -> list[Path]:
+    """Write demo.md and demo.json."""
+    from reqnn.provenance import provenance
+
+    made = provenance()
+    settings = {**SETTINGS, "copies": COPIES, "rotations": ROTATIONS, "permutations": PERMUTATIONS}
+    table = [HEAD, ["---", *["---:"] * (len(HEAD) - 1)], *(_cells(row) for row in rows)]
+    lines = [f"# {TITLE}", "", *(f"| {' | '.join(cells)} |" for cells in table), ""]
+    lines += [f"- {note}" for note in (*(row["audit"] for row in rows), *NOTES)]
+    versions = f"reqnn {made['versions']['reqnn']}, torch {made['versions'].get('torch', '?')}"
+    paths = [folder / "demo.md", folder / "demo.json"]
+    paths[0].write_text("\n".join([*lines, "", f"<sub>{versions}, settings {settings}</sub>", ""]), encoding="utf-8")
+    write_json({"rows": rows, "notes": NOTES, "settings": settings, **made}, paths[1])
+    return paths
+
+
+def _draw(runs: dict[str, Run], test: PointClouds, folder: Path) -> list[Path]:
     from reqnn.commands.pictures import draw_answers
-    from reqnn.data import scanned
 
     networks = {"DGCNN": runs[ORIGINAL].model, "REQNN of it": runs[FULL].model}
-    dense = scanned("test", DENSE, copies=1, noise=0.0).points[test.classes.index(FRONT[0])].unsqueeze(0)
-    original, revised = (_without_sampling(runs[name]) for name in (ORIGINAL, PAPER))
     title = "Trained on upright objects, then rotated: what each network calls it"
     with busy("drawing"):
-        return [
-            draw_answers(networks, test, FRONT, folder / "front.png", title),
-            draw_answers(networks, test, SHOWN, folder / "answers.png", title),
-            draw_errors({"DGCNN": {"original": audits[ORIGINAL], "REQNN": audits[PAPER]}}, folder / "rotation_error.png"),
-            draw_features(original, revised, dense, folder / "features.png"),
-        ]
-
-
-def _without_sampling(run: Run) -> nn.Module:
-    """The trained network with features at all points of a cloud, not at a sample of them."""
-    from reqnn.train import load_run
-
-    assert run.folder is not None
-    return load_run(run.folder, options={"sample": None}).model
+        pictures = {"front.png": FRONT, "answers.png": SHOWN}
+        return [draw_answers(networks, test, objects, folder / name, title) for name, objects in pictures.items()]

@@ -1,4 +1,4 @@
-"""`reqnn paper`, `compare`, `bench` …: run by the folder `experiments` of a clone, which is not part of the package."""
+"""`reqnn paper`, `bench`, `data make` …: run by the folder `experiments` of a clone, which is not part of the package."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import importlib
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from reqnn.errors import InputError
 
@@ -15,13 +16,15 @@ MOVED = ("paper", "compare", "bench", "bench-align", "autoencoders", "export-wei
 ROOT = Path(__file__).resolve().parents[3]
 
 
-def hand_over(arguments: Sequence[str]) -> int:
-    """Run an experiment if this is a clone; return the exit code."""
-    name = arguments[0]
+def from_clone(module: str, name: str, command: str) -> Any:
+    """A module of the folder `experiments`, if this is a clone."""
     if not (ROOT / "experiments" / "__main__.py").is_file():
-        where = f"run it from a clone of its repository: python -m experiments {name}"
-        raise InputError(f"reqnn {name} is not part of the package; {where}")
-    if str(ROOT) not in sys.path:
-        sys.path.insert(0, str(ROOT))
-    code: int = importlib.import_module("experiments.__main__").main(arguments)
+        raise InputError(f"{name} is not part of the package; run it from a clone of its repository: {command}")
+    sys.path.insert(0, str(ROOT))
+    return importlib.import_module(f"experiments.{module}")
+
+
+def hand_over(arguments: Sequence[str]) -> int:
+    """Run an experiment; return the exit code."""
+    code: int = from_clone("__main__", f"reqnn {arguments[0]}", f"python -m experiments {arguments[0]}").main(arguments)
     return code

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
-import json
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -15,17 +14,6 @@ from reqnn.errors import InputError, did_you_mean
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
-
-
-def parse_options(text: str, option: str) -> dict[str, Any]:
-    """Keyword arguments from a JSON object; its lists become tuples."""
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise InputError(f"{option} {text!r} is not JSON ({error}); write for example {option} '{{\"k\": 10}}'") from error
-    if not isinstance(value, dict):
-        raise InputError(f"{option} {text!r} is not a JSON object; write for example {option} '{{\"k\": 10}}'")
-    return {key: tuple(item) if isinstance(item, list) else item for key, item in value.items()}
 
 
 def parse_shape(text: str) -> tuple[int, ...]:
@@ -43,16 +31,13 @@ def build(target: str, kwargs: dict[str, Any]) -> nn.Module:
     """The network of ``MODULE:CLASS`` or ``path/to/file.py:CLASS``, built with keyword arguments."""
     from torch import nn
 
-    factory = find(target)
-    if isinstance(factory, nn.Module):
-        return factory
-    try:
-        model = factory(**kwargs)
-    except Exception as error:
-        given = f" with {kwargs}" if kwargs else ""
-        raise InputError(
-            f"{target} cannot be built{given} ({type(error).__name__}: {error}); give its arguments with --kwargs"
-        ) from error
+    model = find(target)
+    if not isinstance(model, nn.Module):
+        try:
+            model = model(**kwargs)
+        except Exception as error:
+            given, what = f" with {kwargs}" if kwargs else "", f"{type(error).__name__}: {error}"
+            raise InputError(f"{target} cannot be built{given} ({what}); give its arguments with --kwargs") from error
     if not isinstance(model, nn.Module):
         raise InputError(f"{target} returns a {type(model).__name__}; a class or function that returns an nn.Module is needed")
     return model
@@ -60,8 +45,8 @@ def build(target: str, kwargs: dict[str, Any]) -> nn.Module:
 
 def find(target: str) -> Callable[..., Any]:
     """What ``MODULE:CLASS`` names; the current directory is searched first."""
-    place, colon, name = target.rpartition(":")
-    if not colon or not place or not name:
+    place, _, name = target.rpartition(":")
+    if not place or not name:
         raise InputError(f"{target!r} names no class; write MODULE:CLASS or path/to/file.py:CLASS")
     found: Any = _module(place)
     for part in name.split("."):
@@ -74,15 +59,19 @@ def find(target: str) -> Callable[..., Any]:
 
 
 def _module(place: str) -> ModuleType:
-    is_file = place.endswith(".py")
-    path = Path(place).resolve()
-    if is_file and not path.is_file():
+    path = Path(place).resolve() if place.endswith(".py") else None
+    if path is not None and not path.is_file():
         raise InputError(f"there is no file {place}")
-    for folder in (str(Path.cwd()), *([str(path.parent)] if is_file else [])):
-        if folder not in sys.path:
-            sys.path.insert(0, folder)
+    for folder in (Path.cwd(), *([path.parent] if path else [])):
+        if str(folder) not in sys.path:
+            sys.path.insert(0, str(folder))
     try:
-        return _module_of_file(path) if is_file else importlib.import_module(place)
+        if path is None:
+            return importlib.import_module(place)
+        spec: Any = importlib.util.spec_from_file_location(path.stem, path)
+        module = sys.modules[path.stem] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        return module
     except ModuleNotFoundError as error:
         if error.name is not None and (place == error.name or place.startswith(f"{error.name}.")):
             where = "the current directory is searched, or name a file: path/to/file.py:CLASS"
@@ -90,16 +79,6 @@ def _module(place: str) -> ModuleType:
         raise InputError(f"{place} needs the module {error.name!r}, which is not installed here") from error
     except Exception as error:
         raise InputError(f"importing {place} fails ({type(error).__name__}: {error})") from error
-
-
-def _module_of_file(path: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location(path.stem, path)
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[path.stem] = module
-    spec.loader.exec_module(module)
-    return module
 
 
 def _instead(found: Any, wanted: str) -> str:
@@ -119,32 +98,23 @@ def example_inputs(
     """
     import torch
 
+    from reqnn.data.surfaces import surfaces
     from reqnn.revision.inputs import read_inputs
 
     empty = tuple(torch.zeros(shape) for shape in shapes)
     inputs, _ = read_inputs(empty if len(empty) > 1 else empty[0], vector_axis, scalars)
     generator = torch.Generator().manual_seed(seed)
-    filled, first = [], True
+    filled: list[Tensor] = []
     for shape, axis in zip(shapes, inputs.axes, strict=True):
         if axis is None:
             filled.append(torch.rand(shape, generator=generator))
             continue
-        filled.append(_cloud(shape, axis, scalars if first else 0, seed, generator))
-        first = False
+        batch, inner = (shape[0], shape[1:]) if len(shape) > 2 else (1, shape)
+        rest = [size for i, size in enumerate(inner, start=len(shape) - len(inner)) if i != axis]
+        count, vectors = torch.Size(rest).numel(), shape[axis] - scalars
+        more = torch.randn(batch, count, max(vectors - 6, 0), generator=generator)
+        whole = torch.cat([*surfaces(batch, count, seed, torch.float32), more], dim=-1)[..., :vectors]
+        whole = torch.cat([whole, torch.rand(batch, count, scalars, generator=generator)], dim=-1).unflatten(1, rest)
+        filled.append((whole if len(shape) > 2 else whole[0]).movedim(-1, axis).contiguous())
+        scalars = 0  # the first cloud has them
     return tuple(filled) if len(filled) > 1 else filled[0]
-
-
-def _cloud(shape: tuple[int, ...], axis: int, scalars: int, seed: int, generator: Any) -> Tensor:
-    import torch
-
-    from reqnn.data.surfaces import surfaces
-
-    batch = shape[0] if len(shape) > 2 else 1
-    rest = [size for i, size in enumerate(shape) if i != axis and not (i == 0 and len(shape) > 2)]
-    count = torch.Size(rest).numel()
-    xyz, normals = surfaces(batch, count, seed, torch.float32)
-    more = torch.randn(batch, count, max(shape[axis] - scalars - 6, 0), generator=generator)
-    vectors = torch.cat([xyz, normals, more], dim=-1)[..., : shape[axis] - scalars]
-    whole = torch.cat([vectors, torch.rand(batch, count, scalars, generator=generator)], dim=-1)
-    whole = whole.unflatten(1, rest) if len(shape) > 2 else whole[0]
-    return whole.movedim(-1, axis).contiguous()

@@ -69,14 +69,8 @@ def draw_scan(figure: Figure, label: int, rotations: Tensor, aside: float, left:
     spacing = (xyz[points.knn(xyz[None], xyz[None], 9)[0]] - xyz.unsqueeze(1)).norm(dim=-1).mean(1)
     width, whole = figure.get_size_inches()
     for column, (place, normal) in enumerate(seen):
-        panel = figure.add_axes(
-            (
-                (left + SIZE * column) / width,
-                1 - (top + SIZE) / whole,
-                SIZE / width,
-                SIZE / whole,
-            )
-        )
+        corner = (left + SIZE * column) / width, 1 - (top + SIZE) / whole
+        panel = figure.add_axes((*corner, SIZE / width, SIZE / whole))
         middle = (place.amax(0) + place.amin(0)) / 2
         _draw_discs(panel, place - middle, normal, 1.3 * spacing.clamp(max=spacing.quantile(0.9)))
         panel.set(xlim=(-frame, frame), ylim=(-frame, frame), aspect="equal")
@@ -90,22 +84,14 @@ def _draw_discs(panel: Any, xyz: Tensor, normals: Tensor, radius: Tensor) -> Non
     xyz, normals, radius = xyz[order], normals[order], radius[order]
     facing = normals[:, 2].clamp(min=0)
     shade = (0.75 * (normals @ LIGHT).clamp(min=0) + 0.25 * facing) * (0.875 + 0.125 * xyz[:, 2])
-    discs = EllipseCollection(
-        widths=(2 * radius * normals[:, 2].abs().clamp(min=0.25)).numpy(),
-        heights=(2 * radius).numpy(),
-        angles=torch.atan2(normals[:, 1], normals[:, 0]).rad2deg().numpy(),
-        units="xy",
-        offsets=xyz[:, :2].numpy(),
-        offset_transform=panel.transData,
-        facecolors=SHADES(shade.numpy()),
-        linewidths=0,
-    )
-    panel.add_collection(discs)
+    widths, heights = 2 * radius * normals[:, 2].abs().clamp(min=0.25), 2 * radius
+    angles = torch.atan2(normals[:, 1], normals[:, 0]).rad2deg()
+    style = {"offset_transform": panel.transData, "facecolors": SHADES(shade.numpy()), "linewidths": 0, "units": "xy"}
+    panel.add_collection(EllipseCollection(widths, heights, angles, offsets=xyz[:, :2].numpy(), **style))
 
 
 def _orientations() -> Tensor:
     """No rotation and four in different directions, (5, 3, 3) float64."""
     axes = [[0.0, 0.0, 1.0], [1.0, 0.0, 0.3], [0.0, 1.0, 0.2], [1.0, 1.0, 0.0], [-0.3, 1.0, 1.0]]
-    unit = torch.nn.functional.normalize(torch.tensor(axes, dtype=torch.float64), dim=-1)
     angles = torch.tensor([0.0, 95.0, 180.0, -70.0, 140.0], dtype=torch.float64).deg2rad()
-    return quaternion.to_matrix(quaternion.from_axis_angle(unit, angles))
+    return quaternion.to_matrix(quaternion.from_axis_angle(torch.tensor(axes, dtype=torch.float64), angles))

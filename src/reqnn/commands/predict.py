@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any
 
 import tyro
 
-from reqnn.commands.base import NOT_OK, OK, Command, busy, console, optional, write_json
+from reqnn.commands.base import NOT_OK, OK, Command, busy, optional, write_json
 from reqnn.errors import InputError
 
 DEFAULT = "best-modelnet40"
@@ -32,30 +31,26 @@ class Predict(Command):
 
     files: Annotated[tyro.conf.Positional[tuple[str, ...]], optional("[FILE ...]")] = ()
     """Files, and folders of files."""
-
     weights: Annotated[str, tyro.conf.arg(metavar="NAME|RUN")] = DEFAULT
     """Name of pretrained weights, a run's folder, or a weights file."""
-
     top: int = 5
     """Number of classes to show."""
-
     points: Annotated[int | None, optional("INT")] = None
     """Points to sample per file. Default: as in training."""
-
     rotations: Annotated[int, tyro.conf.arg(aliases=["--turned"])] = 0
     """Rotate each file this many times, arbitrarily, and report whether its answer stays the same; it should."""
-
     seed: int = 0
     """Seed of the choice of points and of the rotations."""
-
     json: Annotated[str | None, optional("FILE")] = None
     """Write the answers as JSON; "-" for stdout, instead of text."""
-
     list: bool = False
     """List the pretrained weights and their accuracy instead."""
 
     def run(self) -> int:
         """Load, classify, print."""
+        from rich.console import Console
+        from rich.progress import track
+
         from reqnn.pretrained import classify, find_files, load
         from reqnn.provenance import provenance
 
@@ -63,23 +58,20 @@ class Predict(Command):
             return _list_weights()
         if not self.files:
             raise InputError("name at least one file or folder: reqnn predict chair.ply")
-        files = find_files(self.files)
+        files, stderr = find_files(self.files), Console(stderr=True)
         with busy(f"loading {self.weights}"):
             network = load(self.weights)
-        answers = list(_progress(classify(network, files, self.points, self.top, self.seed, self.rotations), len(files)))
+        found = classify(network, files, self.points, self.top, self.seed, self.rotations)
+        silent = len(files) < 2 or not stderr.is_terminal
+        answers = list(track(found, "classifying", len(files), console=stderr, transient=True, disable=silent))
         for answer in answers:
             if "error" in answer:
                 print(f"error: {answer['error']}", file=sys.stderr)
         if self.json is not None:
-            settings = {"weights": self.weights, "seed": self.seed, "turned": self.rotations}  # names of the file format
+            settings = {"weights": self.weights, "seed": self.seed, "rotations": self.rotations}
             write_json({**settings, "versions": provenance()["versions"], "files": answers}, self.json)
         if self.json != "-":
-            screen = console()
-            for answer in answers:
-                if "top" in answer:
-                    screen.print(_line(answer), highlight=False, markup=False, soft_wrap=True)
-            if self.rotations:
-                screen.print(_summary(answers), highlight=False, markup=False, soft_wrap=True)
+            _print([answer for answer in answers if "top" in answer], self.rotations)
         return NOT_OK if any("error" in answer for answer in answers) else OK
 
 
@@ -89,43 +81,25 @@ def _list_weights() -> int:
 
     for name in list_weights():
         card = read_card(weights_file(name))
-        console().print(name if card is None else f"{name}: {_described(card)}", highlight=False, markup=False, soft_wrap=True)
+        if card is None:
+            print(name)
+            continue
+        kind = f"{card['network']} by the rules {card['config']['rules']}" if card["equivariant"] else card["network"]
+        reached = f"{100 * card['test']['rotated']:.2f} % of the test shapes in any orientation"
+        print(f"{name}: {kind}, {len(card['classes'])} classes of {card['data']}, {reached}")
     return OK
 
 
-def _described(card: dict[str, Any]) -> str:
-    kind = f"{card['network']} by the rules {card['config']['rules']}" if card["equivariant"] else card["network"]
-    reached = f"{100 * card['test']['rotated']:.2f} % of the test shapes in any orientation"
-    return f"{kind}, {len(card['classes'])} classes of {card['data']}, {reached}"
-
-
-def _line(answer: dict[str, Any]) -> str:
-    shown = ", ".join(f"{one['class']} {100 * one['probability']:.1f} %" for one in answer["top"])
-    return f"{answer['file']}: {shown}{_orientations(answer)}"
-
-
-def _summary(answers: list[dict[str, Any]]) -> str:
-    rotated = [answer["turned"] for answer in answers if "turned" in answer]
-    kept = sum(one["same"] == one["copies"] for one in rotated)
-    change = max((one["largest_change"] for one in rotated), default=0.0)
-    return (
-        f"{kept} of {len(rotated)} files keep their answer in every orientation; largest change of a probability {change:.1e}"
-    )
-
-
-def _orientations(answer: dict[str, Any]) -> str:
-    if "turned" not in answer:
-        return ""
-    copies, same = answer["turned"]["copies"], answer["turned"]["same"]
-    return f"; the same in {'all' if same == copies else f'{same} of'} {copies} orientations"
-
-
-def _progress(answers: Iterable[dict[str, Any]], total: int) -> Iterator[dict[str, Any]]:
-    """The answers, with a progress bar on stderr if that is a terminal and there are several."""
-    from rich.console import Console
-    from rich.progress import track
-
-    stderr = Console(stderr=True)
-    if total < 2 or not stderr.is_terminal:
-        return iter(answers)
-    return iter(track(answers, "classifying", total=total, console=stderr, transient=True))
+def _print(answers: list[dict[str, Any]], rotations: int) -> None:
+    kept, change = 0, 0.0
+    for answer in answers:
+        line = ", ".join(f"{one['class']} {100 * one['probability']:.1f} %" for one in answer["top"])
+        if rotations:
+            same = answer["rotated"]["same"]
+            kept += same == rotations
+            change = max(change, answer["rotated"]["largest_change"])
+            line += f"; the same in {'all' if same == rotations else f'{same} of'} {rotations} orientations"
+        print(f"{answer['file']}: {line}")
+    if rotations:
+        keep = f"{kept} of {len(answers)} files keep their answer in every orientation"
+        print(f"{keep}; largest change of a probability {change:.1e}")

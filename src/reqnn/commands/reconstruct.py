@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import tyro
 
-from reqnn.commands.base import OK, Command, console, make_folder, optional, show_written, write_json
+from reqnn.commands.base import OK, Command, make_folder, optional, show_written, write_json
 from reqnn.errors import InputError
 from reqnn.extras import need
 
 if TYPE_CHECKING:
-    from torch import Tensor
-
     from reqnn.revision.module import RevisedModel
 
 LAYERS = {"autoencoder": "latent", "pointnet_reconstruction": "conv5"}
@@ -36,51 +33,56 @@ class Reconstruct(Command):
 
     model: Annotated[tyro.conf.Positional[str], tyro.conf.arg(name="RUN", metavar="RUN")]
     """The folder of a run, or a weights file."""
-
     file: Annotated[tyro.conf.Positional[str], tyro.conf.arg(name="FILE", metavar="FILE")]
     """A mesh (OFF, OBJ, PLY, STL, GLB) or a cloud (PLY, XYZ, TXT, PTS, CSV, NPY, NPZ)."""
-
     axis: tuple[float, float, float] = (0.0, 1.0, 0.0)
     """The rotation axis."""
-
     angle: float = 60.0
     """The rotation angle in degrees."""
-
     at: Annotated[str | None, optional("LAYER")] = None
     """The submodule whose features are rotated. Default: latent of an autoencoder, conv5 of pointnet_reconstruction."""
-
     seed: int = 0
     """Seed of the choice of points."""
-
     up: Literal["x", "y", "z"] = "y"
     """The vertical axis of the file, for the picture only."""
-
     out: str = "reconstruction"
-    """Folder for input.ply, reconstructed.ply, turned.ply, the picture and the numbers."""
+    """Folder for input.ply, reconstructed.ply, rotated.ply, the picture and the numbers."""
 
     def run(self) -> int:
         """Read, encode, rotate, decode, write."""
+        import torch
+
+        from reqnn import quaternion
         from reqnn.data import read_cloud
+        from reqnn.revision.features import rotate_features
         from reqnn.train.cloud_pictures import BLUE, camera, draw_grid
 
         net, layer, count = self._load()
-        rotation = self._rotation()
+        axis = torch.tensor(self.axis, dtype=torch.float64)
+        if not bool(axis.norm() > 0):
+            raise InputError(f"--axis is {self.axis}; it needs a direction")
+        angle = torch.tensor(self.angle, dtype=torch.float64).deg2rad()
+        rotation = quaternion.to_matrix(quaternion.from_axis_angle(axis, angle))
         raw = read_cloud(self.file, count, self.seed, normalize=False, short="repeat").double()
         centre = raw.mean(0)
         size = (raw - centre).norm(dim=-1).max().clamp(min=1e-12)
         cloud = (raw - centre) / size
-        made, rotated, expected = decode_rotated(net, layer, cloud, rotation)
+        with torch.no_grad():
+            features: Any = net.features(cloud[None], at=layer)
+            rotated = net.put_features(rotate_features(features, rotation), cloud[None], at=layer)[0]
+            made, expected = net(cloud[None])[0], net(cloud[None] @ rotation.T)[0]
         difference = float((rotated - expected).norm(dim=-1).max())
-        folder = make_folder(self.out)
-        clouds = {"input": cloud, "reconstructed": made, "turned": rotated}
-        paths = [_write_ply(xyz * size + centre, folder / f"{name}.ply") for name, xyz in clouds.items()]
+        folder, trimesh = make_folder(self.out), need("trimesh")
+        clouds = {"input.ply": cloud, "reconstructed.ply": made, "rotated.ply": rotated}
+        for name, xyz in clouds.items():
+            trimesh.PointCloud((xyz * size + centre).numpy()).export(folder / name)  # in the units of the file
         titles = ["input", "reconstructed", f"features rotated\n{self.angle:g}°", f"input rotated\ndifference {difference:.0e}"]
-        row = [cloud, made, rotated, expected]
-        paths.append(draw_grid([row], folder / "turned.png", titles=titles, colours=[BLUE], view=camera(self.up), size=7.0))
+        row, view = [cloud, made, rotated, expected], camera(self.up)
+        draw_grid([row], folder / "rotated.png", titles=titles, colours=[BLUE], view=view, size=7.0)
         record = {"file": self.file, "run": self.model, "layer": layer, "axis": self.axis, "angle": self.angle}
-        write_json({**record, "difference": difference, "points": len(cloud)}, str(folder / "turned.json"))
-        console().print(f"features of {layer} rotated and decoded; rotating the input instead moves points by {difference:.1e}")
-        show_written([*paths, folder / "turned.json"])
+        write_json({**record, "difference": difference, "points": len(cloud)}, folder / "rotated.json")
+        print(f"features of {layer} rotated and decoded; rotating the input instead moves points by {difference:.1e}")
+        show_written(folder / name for name in (*clouds, "rotated.png", "rotated.json"))
         return OK
 
     def _load(self) -> tuple[RevisedModel, str, int]:
@@ -99,33 +101,3 @@ class Reconstruct(Command):
         if layer is None:
             raise InputError(f"name the submodule of {run.config.model} whose features to rotate with --at")
         return net, layer, run.config.points
-
-    def _rotation(self) -> Tensor:
-        import torch
-
-        from reqnn import quaternion
-
-        axis = torch.tensor(self.axis, dtype=torch.float64)
-        if not bool(axis.norm() > 0):
-            raise InputError(f"--axis is {self.axis}; it needs a direction")
-        angle = torch.tensor(self.angle, dtype=torch.float64).deg2rad()
-        return quaternion.to_matrix(quaternion.from_axis_angle(axis / axis.norm(), angle))
-
-
-def decode_rotated(net: RevisedModel, layer: str, cloud: Tensor, rotation: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The output for a cloud (N, 3), for its rotated features, and for the rotated cloud."""
-    import torch
-
-    from reqnn.revision.features import rotate_features
-
-    with torch.no_grad():
-        given = cloud[None]
-        features: Any = net.features(given, at=layer)
-        rotated = net.put_features(rotate_features(features, rotation), given, at=layer)
-        return net(given)[0], rotated[0], net(given @ rotation.T)[0]
-
-
-def _write_ply(xyz: Tensor, path: Path) -> Path:
-    """Points (N, 3), in the units of the file they come from."""
-    need("trimesh").PointCloud(xyz.numpy()).export(path)
-    return path

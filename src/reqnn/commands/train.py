@@ -13,6 +13,9 @@ from reqnn.commands.base import OK, Command
 from reqnn.train import presets
 from reqnn.train.config import TASKS, TrainConfig, load_config
 
+OPTIONS = ("preset", "model", "task", "out", "rules", "optimizer", "points")
+"""Options that other defaults depend on."""
+
 
 @dataclass(kw_only=True)
 class Train(Command):
@@ -32,30 +35,25 @@ class Train(Command):
 
     preset: Literal["quick", "paper"] = "quick"
     """quick: for two cores, minutes on small data sets, an hour or two on ModelNet40; paper: as published, for GPUs."""
-
     config: Annotated[TrainConfig, tyro.conf.arg(name="")] = field(default_factory=lambda: presets.preset("quick"))
     """Settings."""
-
     resume: bool = False
     """Resume the run in --out with its own settings; start it if there is none."""
 
     @classmethod
     def defaults(cls, arguments: Sequence[str]) -> Train:
         """The settings of the preset and the network, or those of the run to resume."""
-        name, model, task, out = (_value(arguments, option) for option in ("--preset", "--model", "--task", "--out"))
-        settings = Path(out or "") / "config.json"
-        if "--resume" in arguments and out and settings.is_file():
+        given = {option: value for option in OPTIONS if (value := _value(arguments, f"--{option}")) is not None}
+        settings = Path(given.get("out", "")) / "config.json"
+        if "--resume" in arguments and "out" in given and settings.is_file():
             return cls(config=_without_flags(load_config(settings), arguments))
-        # The parser refuses a wrong name and lists the valid ones.
-        chosen: Literal["quick", "paper"] = "paper" if name == "paper" else "quick"
-        given: dict[str, Any] = {"task": task} if task in TASKS else {}
-        if (rules := _value(arguments, "--rules")) is not None:
-            given["rules"] = rules
-        if _value(arguments, "--optimizer") == "muon":
-            given["optimizer"] = "muon"
-        if (points := _value(arguments, "--points") or "").isdecimal():
-            given["points"] = int(points)
-        return cls(preset=chosen, config=presets.preset(chosen, model, **given))
+        # Wrong values are left out here: the parser refuses them and lists the valid ones.
+        chosen: Literal["quick", "paper"] = "paper" if given.get("preset") == "paper" else "quick"
+        options: dict[str, Any] = {"task": given["task"]} if given.get("task") in TASKS else {}
+        options |= {"rules": given["rules"]} if "rules" in given else {}
+        options |= {"optimizer": "muon"} if given.get("optimizer") == "muon" else {}
+        options |= {"points": int(given["points"])} if given.get("points", "").isdecimal() else {}
+        return cls(preset=chosen, config=presets.preset(chosen, given.get("model"), **options))
 
     def run(self) -> int:
         """Train."""
@@ -67,13 +65,9 @@ class Train(Command):
 
 def _without_flags(config: TrainConfig, arguments: Sequence[str]) -> TrainConfig:
     """The settings with all flags of the command line unset: the parser only knows flags that change a default."""
-    unset: dict[str, Any] = {}
-    for item in fields(config):
-        if isinstance(getattr(config, item.name), bool):
-            if f"--{item.name}" in arguments:
-                unset[item.name] = False
-            elif f"--no-{item.name}" in arguments:
-                unset[item.name] = True
+    flags = [item.name for item in fields(config) if isinstance(getattr(config, item.name), bool)]
+    unset: dict[str, Any] = {name: True for name in flags if f"--no-{name}" in arguments}
+    unset |= {name: False for name in flags if f"--{name}" in arguments}
     return replace(config, **unset)
 
 
@@ -81,8 +75,6 @@ def _value(arguments: Sequence[str], option: str) -> str | None:
     """The value of an option on the command line, before it is parsed."""
     found = None
     for word, following in zip(arguments, [*arguments[1:], None], strict=True):
-        if word == option:
-            found = following
-        elif word.startswith(f"{option}="):
-            found = word.partition("=")[2]
+        if word.partition("=")[0] == option:
+            found = word.partition("=")[2] if "=" in word else following
     return found

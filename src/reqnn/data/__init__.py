@@ -1,18 +1,14 @@
 """Point clouds: data sets, rotation protocols, augmentations, the rotated test set."""
 
 from reqnn.data.augmentation import Augmentation
-from reqnn.data.cloud_file import read_cloud
-from reqnn.data.dataset import PointClouds
+from reqnn.data.dataset import PointClouds, duplicate_groups, split_validation
 from reqnn.data.digits import digits
-from reqnn.data.downloads import download
-from reqnn.data.duplicates import duplicate_groups
 from reqnn.data.loading import data_root, list_datasets, load
-from reqnn.data.mnist3d import make_3d_mnist
 from reqnn.data.rotated_test_set import RotatedTestSet, rotated_test_set
 from reqnn.data.rotation import PROTOCOLS, random_rotations, rotate
 from reqnn.data.scanned import scanned
+from reqnn.data.shape_file import read_cloud
 from reqnn.data.surfaces import surfaces
-from reqnn.data.validation_split import split_validation
 
 __all__ = [
     "PROTOCOLS",
@@ -21,11 +17,9 @@ __all__ = [
     "RotatedTestSet",
     "data_root",
     "digits",
-    "download",
     "duplicate_groups",
     "list_datasets",
     "load",
-    "make_3d_mnist",
     "random_rotations",
     "read_cloud",
     "rotate",

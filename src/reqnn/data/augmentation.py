@@ -14,6 +14,8 @@ from torch import Tensor
 from reqnn.data.rotation import check_protocol, rotate
 from reqnn.errors import InputError
 
+Random = torch.Generator | None
+
 
 @dataclass(frozen=True)
 class Augmentation:
@@ -47,43 +49,35 @@ class Augmentation:
         if not 0 <= self.dropout < 1:
             raise InputError(f"dropout is {self.dropout}; a share of the points is needed, at least 0 and below 1")
 
-    def __call__(self, points: Tensor, generator: torch.Generator | None = None) -> Tensor:
+    def __call__(self, points: Tensor, generator: Random = None) -> Tensor:
         """Augment each cloud independently: (B, N, 3) -> (B, N, 3)."""
         if self.rotation != "NR":
             points, _ = rotate(points, self.rotation, generator)
         if self.scale != (1.0, 1.0):
             points = random_scale(points, generator, *self.scale)
         if self.stretch != (1.0, 1.0):
-            points = random_stretch(points, generator, *self.stretch)
+            points = random_scale(points, generator, *self.stretch, axes=3)
         if self.jitter:
             points = jitter(points, generator, self.jitter, self.clip)
         if self.dropout:
             points = point_dropout(points, generator, self.dropout)
-        if self.shuffle:
-            points = shuffle(points, generator)
-        return points
+        return shuffle(points, generator) if self.shuffle else points
 
 
-def random_scale(points: Tensor, generator: torch.Generator | None, low: float = 0.8, high: float = 1.25) -> Tensor:
-    """Scale each cloud by a factor uniform between low and high: (B, N, 3) -> (B, N, 3)."""
-    factor = low + (high - low) * _uniform(generator, len(points), 1, 1)
+def random_scale(points: Tensor, generator: Random, low: float = 0.8, high: float = 1.25, axes: int = 1) -> Tensor:
+    """Scale each cloud, or with axes=3 each axis of it, by a factor uniform between low and high: (B, N, 3) -> (B, N, 3)."""
+    factor = low + (high - low) * _uniform(generator, len(points), 1, axes)
     return points * factor.to(points.dtype).to(points.device)
 
 
-def random_stretch(points: Tensor, generator: torch.Generator | None, low: float = 0.8, high: float = 1.25) -> Tensor:
-    """Scale each axis of each cloud by its own factor, uniform between low and high: (B, N, 3) -> (B, N, 3)."""
-    factors = low + (high - low) * _uniform(generator, len(points), 1, 3)
-    return points * factors.to(points.dtype).to(points.device)
-
-
-def jitter(points: Tensor, generator: torch.Generator | None, sigma: float = 0.01, clip: float = 0.05) -> Tensor:
+def jitter(points: Tensor, generator: Random, sigma: float = 0.01, clip: float = 0.05) -> Tensor:
     """Add normal noise of standard deviation sigma, clipped at ±clip: (B, N, 3) -> (B, N, 3)."""
     place = None if generator is None else generator.device
     noise = torch.randn(points.shape, generator=generator, device=place, dtype=points.dtype).to(points.device)
     return points + (sigma * noise).clamp(-clip, clip)
 
 
-def point_dropout(points: Tensor, generator: torch.Generator | None, largest: float = 0.875) -> Tensor:
+def point_dropout(points: Tensor, generator: Random, largest: float = 0.875) -> Tensor:
     """Drop a random share of each cloud, uniform between 0 and `largest`: (B, N, 3) -> (B, N, 3).
 
     As in PointNet++, dropped points move onto the first one that is kept. At least one point is kept.
@@ -98,7 +92,7 @@ def point_dropout(points: Tensor, generator: torch.Generator | None, largest: fl
     return torch.where(kept.unsqueeze(-1), points, anchor)
 
 
-def random_subset(points: Tensor, generator: torch.Generator | None, keep: int) -> Tensor:
+def random_subset(points: Tensor, generator: Random, keep: int) -> Tensor:
     """`keep` random points of each cloud, in random order: (B, N, 3) -> (B, keep, 3)."""
     if not 1 <= keep <= points.shape[1]:
         raise InputError(f"keep is {keep}; clouds of {points.shape[1]} points allow 1 to {points.shape[1]}")
@@ -106,12 +100,12 @@ def random_subset(points: Tensor, generator: torch.Generator | None, keep: int) 
     return points.gather(1, order.unsqueeze(-1).expand(-1, -1, 3).to(points.device))
 
 
-def shuffle(points: Tensor, generator: torch.Generator | None) -> Tensor:
+def shuffle(points: Tensor, generator: Random) -> Tensor:
     """Shuffle the points of each cloud: (B, N, 3) -> (B, N, 3)."""
     return random_subset(points, generator, points.shape[1]) if points.shape[1] else points
 
 
-def _uniform(generator: torch.Generator | None, *shape: int) -> Tensor:
+def _uniform(generator: Random, *shape: int) -> Tensor:
     """Numbers uniform on [0, 1) in float64, where ties are rare, on the generator's device."""
     place = None if generator is None else generator.device
     return torch.rand(shape, generator=generator, device=place, dtype=torch.float64)

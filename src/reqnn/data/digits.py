@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reqnn.errors import InputError
+from reqnn.errors import check_choice, check_least
 from reqnn.extras import need
 
 TRAIN = 1437  # of 1797: the images are ordered by writer, so the test digits are by other writers
@@ -21,13 +21,10 @@ def digits(split: str, points: int = 1024, limit: int | None = None) -> tuple[Te
 
     Shapes: clouds (N, points, 3) float32, labels (N,) int64; `limit` keeps the first N of the split.
     """
-    if split not in ("train", "test"):
-        raise InputError(f"split is {split!r}; it must be 'train' or 'test'")
-    if points < 1:
-        raise InputError(f"points is {points}; at least 1 is needed")
+    check_choice(split, ("train", "test"), "split")
+    check_least(points, "points")
     data = need("sklearn.datasets").load_digits()
-    chosen = range(TRAIN) if split == "train" else range(TRAIN, len(data.images))
-    chosen = chosen[:limit]
+    chosen = (range(TRAIN) if split == "train" else range(TRAIN, len(data.images)))[:limit]
     clouds = np.stack([_raise(data.images[index], index, points) for index in chosen])
     return torch.from_numpy(clouds).float(), torch.from_numpy(data.target[chosen.start : chosen.stop]).long()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,45 +17,31 @@ if TYPE_CHECKING:
     import h5py
 
 
-SIGNATURE = b"\x89HDF\r\n\x1a\n"
-
-
 def is_hdf5(path: Path) -> bool:
-    """Whether a file is HDF5, by its content or its name."""
-    if not path.is_file():
-        return False
-    if path.suffix.lower() in (".h5", ".hdf5"):
-        return True
-    with path.open("rb") as file:
-        return file.read(len(SIGNATURE)) == SIGNATURE
+    """Whether a file is HDF5, by its name or its content."""
+    return path.is_file() and (path.suffix.lower() in (".h5", ".hdf5") or need("h5py").is_hdf5(path))
 
 
 @contextmanager
 def open_hdf5(path: Path) -> Iterator[h5py.File]:
     """An HDF5 file open for reading; `InputError` if it is missing, unreadable, truncated or not HDF5."""
-    h5py = need("h5py")
-    if not path.is_file():
-        raise InputError(f"there is no file {path}")
     try:
-        with path.open("rb") as raw:
-            empty = not raw.read(1)
-        file = None if empty else h5py.File(path, "r")
-    except PermissionError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}); check its permissions") from error
+        if path.stat().st_size == 0:
+            raise InputError(f"{path} is empty; download it again")
+        file = need("h5py").File(path, "r")
+    except (FileNotFoundError, PermissionError) as error:
+        why = os.strerror(error.errno or 0)
+        raise InputError(f"{path} cannot be read ({why}); check that it is there, and its permissions") from error
     except OSError as error:
         raise InputError(f"{path} is no HDF5 file, or truncated; download it again ({error})") from error
-    if file is None:
-        raise InputError(f"{path} is empty; download it again")
     with file:
         yield file
 
 
 def read_field(group: Any, field: str, path: Path) -> np.ndarray:
     """The array of one field of a file or group."""
-    h5py = need("h5py")
-    where = f"{path}: field '{group.name.strip('/')}/{field}'".replace("'/", "'")
-    found = group.get(field)
-    if not isinstance(found, h5py.Dataset):
+    where, found = _where(group, field, path), group.get(field)
+    if not isinstance(found, need("h5py").Dataset):
         there = ", ".join(list(group)[:8]) or "nothing"
         raise InputError(f"{where} is missing; the file holds {there}")
     try:
@@ -66,32 +53,38 @@ def read_field(group: Any, field: str, path: Path) -> np.ndarray:
     return array
 
 
-def read_clouds(group: Any, field: str, path: Path) -> np.ndarray:
-    """Clouds (S, M, 3) float32 with finite coordinates; further columns (normals, colours) are dropped."""
-    array = read_field(group, field, path)
-    if array.ndim != 3 or array.shape[2] < 3 or array.shape[1] == 0:
-        raise InputError(f"{path}: field '{field}' has shape {array.shape}; clouds (samples, points, 3) are needed")
+def read_clouds(group: Any, field: str, path: Path, dimensions: int = 3) -> np.ndarray:
+    """Clouds (S, M, 3), or one (M, 3), float32 with finite coordinates; further columns (normals, colours) are dropped."""
+    array, where = read_field(group, field, path), _where(group, field, path)
+    needed = "(samples, points, 3)" if dimensions == 3 else "(points, 3)"
+    if array.ndim != dimensions or array.shape[-1] < 3 or (dimensions == 3 and array.shape[1] == 0):
+        raise InputError(f"{where} has shape {array.shape}; clouds {needed} are needed")
     if array.dtype.kind != "f":
-        raise InputError(f"{path}: field '{field}' holds {array.dtype}; coordinates are floating-point numbers")
+        raise InputError(f"{where} holds {array.dtype}; coordinates are floating-point numbers")
     with np.errstate(over="ignore"):  # overflow gives infinity, which is reported below
         array = np.ascontiguousarray(array[..., :3], dtype=np.float32)
-    finite = np.isfinite(array).all(axis=(1, 2))
+    finite = np.isfinite(array).all(axis=(-1, -2))
     if not finite.all():
-        raise InputError(f"{path}: field '{field}', cloud {int(np.argmin(finite))} holds NaN or infinite coordinates")
+        which = f", cloud {int(np.argmin(finite))}" if dimensions == 3 else ""
+        raise InputError(f"{where}{which} holds NaN or infinite coordinates")
     return array
 
 
 def read_labels(group: Any, field: str, path: Path, count: int, classes: int | None) -> np.ndarray:
     """Labels (S,) int64 for `count` clouds, stored as (S,) or (S, 1), each below the number of classes if that is known."""
-    array = read_field(group, field, path)
+    array, where = read_field(group, field, path), _where(group, field, path)
     if array.shape not in ((count,), (count, 1)):
-        raise InputError(f"{path}: field '{field}' has shape {array.shape}; ({count}, 1) is needed, for {count} clouds")
+        raise InputError(f"{where} has shape {array.shape}; ({count}, 1) is needed, for {count} clouds")
     if array.dtype.kind == "f" and not (np.isfinite(array) & (array == np.floor(array))).all():
-        raise InputError(f"{path}: field '{field}' holds fractions; labels are whole numbers")
+        raise InputError(f"{where} holds fractions; labels are whole numbers")
     labels = array.reshape(count).astype(np.int64)
     wrong = (labels < 0) | (labels >= (np.inf if classes is None else classes))
     if wrong.any():
         at = int(np.argmax(wrong))
         known = "from 0 on" if classes is None else f"0 to {classes - 1}, for {classes} classes"
-        raise InputError(f"{path}: field '{field}', cloud {at} is labelled {labels[at]}; labels are {known}")
+        raise InputError(f"{where}, cloud {at} is labelled {labels[at]}; labels are {known}")
     return labels
+
+
+def _where(group: Any, field: str, path: Path) -> str:
+    return f"{path}: field '{group.name.strip('/')}/{field}'".replace("'/", "'")

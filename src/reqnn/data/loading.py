@@ -8,14 +8,16 @@ from pathlib import Path
 
 import torch
 
+from reqnn.data import folder_layouts, hdf5_layouts
 from reqnn.data.dataset import PointClouds
-from reqnn.data.layouts import Request, layout_of
-from reqnn.data.sampling import check_sampling
+from reqnn.data.layout import Layout, Request
+from reqnn.data.sampling import check_sampling, check_seed
 from reqnn.data.sets import SETS, NamedSet
-from reqnn.data.streams import check_seed
-from reqnn.errors import InputError
+from reqnn.errors import InputError, check_share
 
 ROOT_VARIABLE = "REQNN_DATA"
+LAYOUTS: tuple[Layout, ...] = (*hdf5_layouts.LAYOUTS, *folder_layouts.LAYOUTS)
+"""The first that recognises a path reads it."""
 
 
 def load(
@@ -51,41 +53,23 @@ def load(
     """
     check_sampling(sampling, short, points, seed)
     check_seed(split_seed, "split_seed")
-    if not 0 < test_fraction < 1:
-        raise InputError(f"test_fraction is {test_fraction}; a share between 0 and 1 is needed")
-    base = data_root(root)
-    request = Request(
-        split=split,
-        points=points,
-        seed=seed,
-        sampling=sampling,
-        short=short,
-        normalize=normalize,
-        up=up,
-        variant=variant,
-        test_fraction=test_fraction,
-        split_seed=split_seed,
-        cache=_user_cache() / "sampled" if cache is None else Path(cache),
-    )
-    known = SETS.get(str(name_or_path))
-    path = Path(name_or_path).expanduser() if known is None else None
-    if known is None and path is not None:
-        if not path.exists():
-            raise InputError(
-                f"{str(name_or_path)!r} is neither a data set nor a path; the data sets are {', '.join(list_datasets())}"
-            )
-        known = next((one for one in SETS.values() if path.name in one.folders and not one.only), None)
-    return _load(known, path, base, request)
-
-
-def _load(known: NamedSet | None, path: Path | None, root: Path, request: Request) -> PointClouds:
+    check_share(test_fraction, "test_fraction")
+    stored = _user_cache() / "sampled" if cache is None else Path(cache)
+    choice = (sampling, short, normalize, up, variant, test_fraction, split_seed)
+    request = Request(split, points, seed, *choice, cache=stored)
+    known, path = SETS.get(str(name_or_path)), Path(name_or_path).expanduser()
+    if known is None and not path.exists():
+        listed = ", ".join(list_datasets())
+        raise InputError(f"{str(name_or_path)!r} is neither a data set nor a path; the data sets are {listed}")
     if known is None:
-        assert path is not None
-        return layout_of(path).load(path, replace(request, name=path.resolve().name))
-    request = replace(request, name=known.name, classes=known.classes, only=known.only, up=request.up or known.up)
+        known = next((one for one in SETS.values() if path.name in one.folders and not one.only), None)
+        if known is None:
+            return layout_of(path).load(path, replace(request, name=path.resolve().name))
+    elif known.embedded is None:
+        path = find_folder(known, data_root(root))
+    request = replace(request, name=known.name, classes=known.classes, only=known.only, up=up or known.up)
     if known.embedded is not None:
         return known.embedded(request)
-    path = path or find_folder(known, root)
     return keep_classes(layout_of(path).load(path, request), known.only)
 
 
@@ -102,6 +86,20 @@ def data_root(root: str | Path | None = None) -> Path:
 
 def _user_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "reqnn"
+
+
+def layout_of(path: Path) -> Layout:
+    """The layout of a folder or file; `InputError` with all known layouts if it has none."""
+    try:
+        for layout in LAYOUTS:
+            if layout.recognise(path):
+                return layout
+        there = sorted(child.name for child in path.iterdir())[:6] if path.is_dir() else []
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}); check its permissions") from error
+    looked = "".join(f"\n  {layout.name}: {layout.looks_for}" for layout in LAYOUTS)
+    holds = f"; it holds {', '.join(there)}" if there else ""
+    raise InputError(f"{path} has no known layout{holds}. Looked for:{looked}")
 
 
 def find_folder(known: NamedSet, root: Path) -> Path:

@@ -11,11 +11,11 @@ import torch
 from torch import Tensor
 from torch.utils.data import Dataset
 
-from reqnn.data.atomic import atomic_file
 from reqnn.data.dataset import PointClouds
+from reqnn.data.files import atomic_file
 from reqnn.data.rotation import check_protocol, rotate_by
-from reqnn.data.streams import check_seed, stream
-from reqnn.errors import InputError
+from reqnn.data.sampling import check_seed, stream
+from reqnn.errors import InputError, check_least
 
 FORMAT = "reqnn rotated test set 1"
 
@@ -36,12 +36,10 @@ class RotatedTestSet(Dataset[tuple[Tensor, int]]):
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        shape = tuple(self.matrices.shape)
-        if len(shape) != 4 or shape[0] != len(self.clouds) or shape[2:] != (3, 3) or self.matrices.dtype != torch.float64:
-            raise InputError(
-                f"{len(self.clouds)} clouds need rotations ({len(self.clouds)}, copies, 3, 3) float64; "
-                f"given {shape} {self.matrices.dtype}"
-            )
+        shape, count = tuple(self.matrices.shape), len(self.clouds)
+        if len(shape) != 4 or shape[0] != count or shape[2:] != (3, 3) or self.matrices.dtype != torch.float64:
+            needed = f"{count} clouds need rotations ({count}, copies, 3, 3) float64"
+            raise InputError(f"{needed}; given {shape} {self.matrices.dtype}")
         defect = (self.matrices.mT @ self.matrices - torch.eye(3, dtype=torch.float64)).abs()
         if not bool((defect < 1e-9).all()) or not bool((torch.linalg.det(self.matrices) > 0).all()):
             raise InputError("a matrix of the rotated test set is no rotation: MᵀM = 1 and det M = +1 are needed")
@@ -55,40 +53,30 @@ class RotatedTestSet(Dataset[tuple[Tensor, int]]):
         return len(self.clouds) * self.copies
 
     def __getitem__(self, index: int) -> tuple[Tensor, int]:
-        index = range(len(self))[index]
-        points, labels = self._items(torch.tensor([index]))
+        points, labels = self._items(torch.tensor([range(len(self))[index]]))
         return points[0], int(labels[0])
 
     def batches(self, size: int) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
         """Rotated clouds (B, N, 3), labels (B,) and item numbers (B,), in order, with B ≤ size."""
-        if size < 1:
-            raise InputError(f"the batch size is {size}; at least 1 is needed")
+        check_least(size, "the batch size")
         for index in torch.arange(len(self)).split(size):
             yield *self._items(index), index
 
     def _items(self, index: Tensor) -> tuple[Tensor, Tensor]:
         cloud, copy = index // self.copies, index % self.copies
-        points = self.clouds.points[cloud]
-        if self.protocol != "NR":
-            points = rotate_by(points, self.matrices[cloud, copy])
-        return points, self.clouds.labels[cloud]
+        points, labels = self.clouds.points[cloud], self.clouds.labels[cloud]
+        return points if self.protocol == "NR" else rotate_by(points, self.matrices[cloud, copy]), labels
 
     def save(self, path: str | Path) -> Path:
         """Write the rotations and the fingerprint of the clouds, not the clouds themselves, as a safetensors file."""
         from safetensors.torch import save_file
 
-        path = Path(path)
-        metadata = {
-            "format": FORMAT,
-            "protocol": self.protocol,
-            "seed": "" if self.seed is None else str(self.seed),
-            "name": self.clouds.name,
-            "split": self.clouds.split,
-            "clouds": self.clouds.fingerprint(),
-        }
-        with atomic_file(path) as partial:
+        seed, clouds = "" if self.seed is None else str(self.seed), self.clouds
+        of = {"name": clouds.name, "split": clouds.split, "clouds": clouds.fingerprint()}
+        with atomic_file(Path(path)) as partial:
+            metadata = {"format": FORMAT, "protocol": self.protocol, "seed": seed, **of}
             save_file({"matrices": self.matrices.contiguous()}, partial, metadata)
-        return path
+        return Path(path)
 
     @classmethod
     def load(cls, path: str | Path, clouds: PointClouds) -> RotatedTestSet:
@@ -103,11 +91,10 @@ class RotatedTestSet(Dataset[tuple[Tensor, int]]):
         if metadata.get("format") != FORMAT:
             raise InputError(f"{path}: its format is {metadata.get('format')!r}; {FORMAT!r} is needed")
         if metadata["clouds"] != clouds.fingerprint():
-            raise InputError(
-                f"{path}: its rotations are for other clouds: {metadata['name']} {metadata['split']}, {len(matrices)} clouds; "
-                f"given {clouds.name} {clouds.split}, {tuple(clouds.points.shape)}. Load the data with the same settings "
-                "(points, seed, sampling), or draw a set for these: rotated_test_set(clouds)"
-            )
+            theirs = f"{metadata['name']} {metadata['split']}, {len(matrices)} clouds"
+            given = f"given {clouds.name} {clouds.split}, {tuple(clouds.points.shape)}"
+            advice = "Load the data with the same settings (points, seed, sampling), or draw a set: rotated_test_set(clouds)"
+            raise InputError(f"{path}: its rotations are for other clouds: {theirs}; {given}. {advice}")
         return cls(clouds, matrices, metadata["protocol"], int(metadata["seed"]) if metadata["seed"] else None)
 
 
@@ -117,8 +104,7 @@ def rotated_test_set(clouds: PointClouds, protocol: str = "AR", copies: int = 10
     Cloud i has its own random stream, so its rotations depend neither on the other clouds nor on the number of copies.
     """
     check_protocol(protocol)
-    if copies < 1:
-        raise InputError(f"copies is {copies}; at least 1 is needed")
+    check_least(copies, "copies")
     check_seed(seed)
     matrices = np.stack([_rotations(seed, i, protocol, copies) for i in range(len(clouds))]) if len(clouds) else np.empty(0)
     return RotatedTestSet(clouds, torch.from_numpy(matrices.reshape(-1, copies, 3, 3)), protocol, seed)
@@ -134,16 +120,14 @@ def _rotations(seed: int, cloud: int, protocol: str, copies: int) -> np.ndarray:
         return np.broadcast_to(np.eye(3), (copies, 3, 3))
     disc = _disc(stream("rotation", seed, cloud), 2 * copies)
     (a, b), (c, d) = disc[0::2].T, disc[1::2].T
-    near, far = a * a + b * b, c * c + d * d
+    near, far, zero, one = a * a + b * b, c * c + d * d, np.zeros(copies), np.ones(copies)
     if protocol == "AR":
         stretch = np.sqrt((1 - near) / far)
-        return _matrices(a, b, c * stretch, d * stretch)
-    radius = np.sqrt(near)
-    cosine, sine, zero, one = a / radius, b / radius, np.zeros(copies), np.ones(copies)
-    if protocol == "y":
-        rows = [cosine, zero, sine, zero, one, zero, -sine, zero, cosine]
+        rows = _matrix(a, b, c * stretch, d * stretch)
     else:
-        rows = [cosine, -sine, zero, sine, cosine, zero, zero, zero, one]
+        cosine, sine = a / np.sqrt(near), b / np.sqrt(near)
+        about_y = [cosine, zero, sine, zero, one, zero, -sine, zero, cosine]
+        rows = about_y if protocol == "y" else [cosine, -sine, zero, sine, cosine, zero, zero, zero, one]
     return np.stack(rows, axis=-1).reshape(copies, 3, 3)
 
 
@@ -157,11 +141,10 @@ def _disc(random: np.random.Generator, count: int) -> np.ndarray:
     return found[:count]
 
 
-def _matrices(w: np.ndarray, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> np.ndarray:
-    """Rotation matrices (..., 3, 3) of unit quaternions w + x i + y j + z k, each part (...), element by element."""
-    rows = [
+def _matrix(w: np.ndarray, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> list[np.ndarray]:
+    """The nine entries of the rotation matrices of unit quaternions w + x i + y j + z k, element by element."""
+    return [
         1 - 2 * (y * y + z * z), 2 * (x * y - w * z), 2 * (x * z + w * y),
         2 * (x * y + w * z), 1 - 2 * (x * x + z * z), 2 * (y * z - w * x),
         2 * (x * z - w * y), 2 * (y * z + w * x), 1 - 2 * (x * x + y * y),
     ]  # fmt: skip
-    return np.stack(rows, axis=-1).reshape(*w.shape, 3, 3)

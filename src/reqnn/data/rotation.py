@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from reqnn import quaternion
-from reqnn.errors import InputError
+from reqnn.errors import InputError, check_choice
 
 Protocol = Literal["NR", "y", "z", "AR"]
 """No rotation; about the y axis; about the z axis; uniform on SO(3)."""
@@ -38,7 +38,7 @@ def random_rotations(count: int, protocol: str, generator: torch.Generator | Non
     if protocol == "AR":
         return quaternion.random_matrix(count, generator, torch.float64, place)
     angle = 2 * torch.pi * torch.rand(count, generator=generator, dtype=torch.float64, device=place)
-    axis = torch.tensor([0.0, 1.0, 0.0] if protocol == "y" else [0.0, 0.0, 1.0], dtype=torch.float64, device=place)
+    axis = torch.eye(3, dtype=torch.float64, device=place)["xyz".index(protocol)]
     return quaternion.to_matrix(quaternion.from_axis_angle(axis.expand(count, 3), angle))
 
 
@@ -55,7 +55,4 @@ def rotate_by(points: Tensor, matrices: Tensor) -> Tensor:
 
 def check_protocol(protocol: str) -> None:
     """Raise `InputError` unless this is one of `PROTOCOLS`."""
-    if protocol not in PROTOCOLS:
-        raise InputError(
-            f"the rotation protocol is {protocol!r}; it is one of {', '.join(PROTOCOLS)}: none, about y, about z, arbitrary"
-        )
+    check_choice(protocol, PROTOCOLS, "the rotation protocol", ": none, about y, about z, arbitrary")

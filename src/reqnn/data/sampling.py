@@ -1,14 +1,37 @@
-"""Subsample, centre and scale clouds; the same for the same seed on every machine."""
+"""Random streams, subsampling and scaling of clouds; the same for the same seed on every machine."""
 
 from __future__ import annotations
 
+from typing import Literal, get_args
+
 import numpy as np
 
-from reqnn.data.streams import check_seed, stream
-from reqnn.errors import InputError
+from reqnn.errors import InputError, check_choice, check_least
 
-SAMPLING = ("random", "first")
-SHORT = ("error", "repeat")
+Purpose = Literal["sampling", "surface", "rotation", "split", "scan"]
+
+
+def stream(purpose: Purpose, seed: int, index: int = 0) -> np.random.Generator:
+    """The Philox stream of cloud `index` for one purpose.
+
+    Use only its `random()`: numpy guarantees that this does not change, but not `choice` or `normal`.
+    """
+    counter = np.array([0, 0, 0, get_args(Purpose).index(purpose)], dtype=np.uint64)
+    return np.random.Generator(np.random.Philox(counter=counter, key=np.array([seed, index], dtype=np.uint64)))
+
+
+def check_seed(seed: int, name: str = "seed") -> None:
+    """Raise `InputError` unless a seed fits into 64 bits."""
+    if not 0 <= seed < 2**64:
+        raise InputError(f"{name} is {seed}; a whole number from 0 to 2**64 - 1 is needed")
+
+
+def check_sampling(sampling: str, short: str, points: int, seed: int) -> None:
+    """Raise `InputError` for invalid settings."""
+    check_choice(sampling, ("random", "first"), "sampling")
+    check_choice(short, ("error", "repeat"), "short")
+    check_least(points, "points")
+    check_seed(seed)
 
 
 def choose_points(
@@ -19,22 +42,16 @@ def choose_points(
     A random choice by the stream (seed, index), or the first ones. If there are too few, `InputError`, or with
     short="repeat" every point about equally often.
     """
-    if wanted < 1:
-        raise InputError(f"points is {wanted}; at least 1 is needed")
+    check_least(wanted, "points")
     if count == 0:
         raise InputError(f"{where} holds no points")
     if count < wanted and short != "repeat":
         raise InputError(f"{where} holds {count} points; {wanted} are asked for: ask for {count} or fewer, or short='repeat'")
     times, rest = divmod(wanted, count)
-    whole = np.repeat(np.arange(count), times)
-    if rest == 0:
-        return whole
-    part = np.arange(rest) if sampling == "first" else _random(count, rest, seed, index)
-    return np.sort(np.concatenate([whole, part]))
-
-
-def _random(count: int, wanted: int, seed: int, index: int) -> np.ndarray:
-    return np.argpartition(stream("sampling", seed, index).random(count), wanted)[:wanted]
+    part = np.arange(rest)
+    if rest and sampling != "first":
+        part = np.argpartition(stream("sampling", seed, index).random(count), rest)[:rest]
+    return np.sort(np.concatenate([np.repeat(np.arange(count), times), part]))
 
 
 def normalise(cloud: np.ndarray, where: str) -> np.ndarray:
@@ -42,19 +59,6 @@ def normalise(cloud: np.ndarray, where: str) -> np.ndarray:
     centred = cloud.astype(np.float64) - cloud.mean(0, dtype=np.float64)
     radius = np.sqrt((centred**2).sum(1).max())
     if not radius > 1e-12 * (1 + np.abs(cloud).max()):
-        raise InputError(
-            f"{where}: its {len(cloud)} points coincide, so it cannot be scaled; remove the file, ask for more points, or "
-            "pass normalize=False"
-        )
+        what = f"{where}: its {len(cloud)} points coincide, so it cannot be scaled"
+        raise InputError(f"{what}; remove the file, ask for more points, or pass normalize=False")
     return (centred / radius).astype(np.float32)
-
-
-def check_sampling(sampling: str, short: str, points: int, seed: int) -> None:
-    """Raise `InputError` for invalid settings."""
-    if sampling not in SAMPLING:
-        raise InputError(f"sampling is {sampling!r}; it is one of {', '.join(SAMPLING)}")
-    if short not in SHORT:
-        raise InputError(f"short is {short!r}; it is one of {', '.join(SHORT)}")
-    if points < 1:
-        raise InputError(f"points is {points}; at least 1 is needed")
-    check_seed(seed)

@@ -13,9 +13,8 @@ import numpy as np
 import torch
 
 from reqnn.data.dataset import PointClouds
-from reqnn.data.sampling import check_sampling, choose_points, normalise
-from reqnn.data.streams import stream
-from reqnn.errors import InputError
+from reqnn.data.sampling import check_sampling, choose_points, normalise, stream
+from reqnn.errors import InputError, check_choice, check_least
 
 FOLDER = Path(__file__).parent / "scanned_objects"
 OBJECTS = FOLDER / "objects.npz"
@@ -68,15 +67,13 @@ def scanned(
     Shapes: points (38 · copies, points, 3) float32 and as many normals, without noise; cloud i is of object i % 38.
     """
     check_sampling(sampling, short, points, seed)
-    if split not in COPIES:
-        raise InputError(f"scanned: split is {split!r}; it is one of {', '.join(COPIES)}")
+    copies = COPIES.get(split, 1) if copies is None else copies
+    check_choice(split, COPIES, "scanned: split")
+    check_least(copies, "copies")
     if not 0 <= noise < np.inf:
         raise InputError(f"noise is {noise}; it must not be negative")
     if not 0 <= cut < 1:
         raise InputError(f"cut is {cut}; the share to cut away is at least 0 and below 1")
-    copies = COPIES[split] if copies is None else copies
-    if copies < 1:
-        raise InputError(f"copies is {copies}; at least 1 is needed")
     objects = scanned_objects()
     labels = np.tile(np.arange(len(objects.names)), copies)
     clouds, normals = [], []
@@ -91,14 +88,8 @@ def scanned(
         cloud = whole[taken] + noise * _normal(random, points, 3)
         clouds.append(normalise(cloud, where) if normalize else (cloud * objects.radius[label]).astype(np.float32))
         normals.append(objects.normals[label, taken])
-    return PointClouds(
-        points=torch.from_numpy(np.stack(clouds)),
-        labels=torch.from_numpy(labels),
-        classes=objects.names,
-        name="scanned",
-        split=split,
-        normals=torch.from_numpy(np.stack(normals)),
-    )
+    found, directions = (torch.from_numpy(np.stack(arrays)) for arrays in (clouds, normals))
+    return PointClouds(found, torch.from_numpy(labels), objects.names, "scanned", split, normals=directions)
 
 
 def _left_by_cut(xyz: np.ndarray, share: float, random: np.random.Generator) -> np.ndarray:

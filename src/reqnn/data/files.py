@@ -1,0 +1,76 @@
+"""Read files, write them atomically, and cache arrays that are slow to compute."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import uuid
+import zipfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from reqnn.errors import InputError
+
+VERSION = 1  # increase it when the clouds change: invalidates the cache
+
+
+def read_bytes(path: Path) -> bytes:
+    """The content of a file; `InputError` if it cannot be read."""
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}); check that it is there, and its permissions") from error
+
+
+def read_lines(path: Path) -> list[str]:
+    """The non-empty lines of a text file, stripped; `InputError` if there are none."""
+    try:
+        text = read_bytes(path).decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path} is no text file ({error})") from error
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    if not lines:
+        raise InputError(f"{path} is empty; one name per line is needed")
+    return lines
+
+
+@contextmanager
+def atomic_file(path: Path) -> Iterator[Path]:
+    """A temporary file beside `path` to write to; it is renamed at the end, or removed if writing fails."""
+    partial = path.with_name(f".{path.stem}.{uuid.uuid4().hex[:8]}{path.suffix}")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        partial.touch(exist_ok=False)
+        yield partial
+        partial.replace(path)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written ({error.strerror or error}); choose another folder") from error
+    finally:
+        if partial.exists():
+            partial.unlink()
+
+
+def cached(folder: Path | None, key: str, make: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
+    """The arrays of `make`, from the cache if it has them; a damaged or unwritable cache is no error."""
+    if folder is None:
+        return make()
+    path = folder / f"{key}.npz"
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
+            return {name: stored[name] for name in stored.files}
+    except (OSError, ValueError, zipfile.BadZipFile, EOFError):
+        arrays = make()
+    with suppress(InputError), atomic_file(path) as partial, partial.open("wb") as target:
+        np.savez(target, **arrays)  # type: ignore[arg-type]  # no array is called allow_pickle
+    return arrays
+
+
+def cache_key(files: Sequence[Path], settings: Mapping[str, Any]) -> str:
+    """A hash of the files (paths, sizes, modification times) and the settings."""
+    listing = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    text = json.dumps([VERSION, listing, dict(settings)], sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

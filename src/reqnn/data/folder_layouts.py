@@ -1,0 +1,178 @@
+"""Data sets with one file per shape: class folders, ModelNet's resampled text files, ShapeNet's folders of point files."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from reqnn.data.dataset import PointClouds
+from reqnn.data.files import cache_key, cached, read_bytes, read_lines
+from reqnn.data.layout import Layout, Request, assemble, check_split, drawn_split
+from reqnn.data.sampling import normalise
+from reqnn.data.shape_file import SUFFIXES, read_shape
+from reqnn.errors import InputError
+
+SPLITS = ("train", "val", "test")
+SYNSETS = "synsetoffset2category.txt"
+
+
+def load_files(
+    files: Sequence[Path], labels: Sequence[int], classes: Sequence[str], request: Request, up: str, normals: bool = True
+) -> PointClouds:
+    """Clouds of these files, in their order, cached; byte-identical files form a group.
+
+    `normals` says whether columns 4 to 6 of a cloud file are normals.
+    """
+    normalize = request.normalize is not False
+
+    def make() -> dict[str, np.ndarray]:
+        clouds = np.empty((len(files), request.points, 3), dtype=np.float32)
+        directions = np.zeros_like(clouds)
+        digests = np.empty(len(files), dtype=np.uint64)
+        for i, file in enumerate(files):
+            shape = read_shape(file)
+            cloud, normal = shape.sample(str(file), request.points, request.seed, request.sampling, request.short)
+            clouds[i] = normalise(cloud, str(file)) if normalize else cloud
+            if normal is not None and (normals or shape.faces is not None):
+                directions[i] = normal
+            digests[i] = int.from_bytes(shape.digest[:8], "little")
+        return {"clouds": clouds, "normals": directions, "digests": digests}
+
+    key = cache_key(files, {**request.settings(), "normalize": normalize, "normals": normals})
+    arrays = cached(request.cache, key, make)
+    known = arrays["normals"] if arrays["normals"].any(axis=(1, 2)).all() else None
+    groups = np.unique(arrays["digests"], return_inverse=True)[1].astype(np.int64)
+    return assemble(arrays["clouds"], np.array(labels, dtype=np.int64), classes, request, up, known, groups)
+
+
+def _load_class_folders(path: Path, request: Request) -> PointClouds:
+    """`<class>/{train,test}/`, `{train,test}/<class>/`, or `<class>/`, whose files are split by a seed."""
+    found = _by_class(path)
+    classes = sorted(found) if request.only is None else [name for name in request.only if name in found]
+    if not classes:
+        raise InputError(f"{path} holds none of the requested class folders")
+    if empty := next((name for name in classes if not found[name]), None):
+        raise InputError(f"{path}: the class folder '{empty}' holds no shapes; fill it or remove it")
+    files, sides = zip(*(pair for name in classes for pair in found[name]), strict=True)
+    labels = np.repeat(np.arange(len(classes)), [len(found[name]) for name in classes])
+    check_split(request, [*(split for split in SPLITS if split in sides or (split != "val" and "" in sides)), "all"])
+    if "" in sides and set(sides) != {""}:
+        odd = files[sides.index("")]
+        raise InputError(f"{path}: some class folders have train and test folders and some, as for {odd}, do not")
+    if "" in sides:
+        chosen = drawn_split(labels, _copies(files), request)
+    else:
+        chosen = np.flatnonzero([request.split in ("all", side) for side in sides])
+    return load_files([files[i] for i in chosen], labels[chosen].tolist(), classes, request, "z", normals=False)
+
+
+def _by_class(path: Path) -> dict[str, list[tuple[Path, str]]]:
+    """Class → its files, each with its split, "" if the folders do not say."""
+    found: dict[str, list[tuple[Path, str]]] = {}
+    folders = _folders(path)
+    split_first = {folder.name for folder in folders} <= set(SPLITS)
+    if split_first:
+        folders = [inner for split in SPLITS if (path / split).is_dir() for inner in _folders(path / split)]
+    for folder in folders:
+        places = [(folder, folder.parent.name)] if split_first else [(folder / s, s) for s in SPLITS if (folder / s).is_dir()]
+        for place, side in places or [(folder, "")]:
+            found.setdefault(folder.name, []).extend((file, side) for file in _shapes(place))
+    return found
+
+
+def _copies(files: Sequence[Path]) -> np.ndarray:
+    """A group number per file, the same for byte-identical files; only files of equal size are read."""
+    sizes = {file: file.stat().st_size for file in files}
+    often = Counter(sizes.values())
+    digests = [hashlib.sha256(read_bytes(f)).hexdigest() if often[sizes[f]] > 1 else str(f) for f in files]
+    return np.unique(digests, return_inverse=True)[1]
+
+
+def _folders(path: Path) -> list[Path]:
+    return sorted(child for child in path.iterdir() if child.is_dir() and not child.name.startswith((".", "__")))
+
+
+def _shapes(folder: Path, first: bool = False) -> list[Path]:
+    """The readable files below a folder, by name; only one of them with `first`."""
+    readable = (f for f in folder.rglob("*") if f.suffix.lower() in SUFFIXES and not f.name.startswith(".") and f.is_file())
+    return sorted(islice(readable, 1 if first else None))
+
+
+def _modelnet_prefix(path: Path) -> str | None:
+    return next((prefix for prefix in ("modelnet40", "modelnet10") if (path / f"{prefix}_shape_names.txt").is_file()), None)
+
+
+def _load_modelnet(path: Path, request: Request) -> PointClouds:
+    """The clouds of a split in the order of its list, with normals: `<class>/<class>_0001.txt`, x,y,z,nx,ny,nz per line."""
+    check_split(request)
+    prefix = _modelnet_prefix(path)
+    classes = read_lines(path / f"{prefix}_shape_names.txt")
+    listed = path / f"{prefix}_{request.split}.txt"
+    files, labels = [], []
+    for name in read_lines(listed):
+        kind = name.rpartition("_")[0]  # night_stand_0001 is a night_stand
+        if kind not in classes:
+            raise InputError(f"{listed}: '{name}' is of no class in {prefix}_shape_names.txt")
+        if request.only is None or kind in request.only:
+            files.append(path / kind / f"{name}.txt")
+            labels.append(classes.index(kind))
+    missing = [file for file in files if not file.is_file()]
+    if missing:
+        raise InputError(f"{listed}: {len(missing)} of its {len(files)} files are missing, such as {missing[0]}")
+    return load_files(files, labels, classes, request, "y")
+
+
+def _load_shapenet(path: Path, request: Request) -> PointClouds:
+    """The clouds of a split in the order of its list; with normals if the files have them."""
+    check_split(request, SPLITS)
+    rows = [line.split() for line in read_lines(path / SYNSETS)]
+    if any(len(row) != 2 for row in rows):
+        raise InputError(f"{path / SYNSETS}: each line holds a class name and a synset, such as 'Airplane 02691156'")
+    classes, synsets = [name for name, _ in rows], [synset for _, synset in rows]
+    listed = path / "train_test_split" / f"shuffled_{request.split}_file_list.json"
+    try:
+        entries = json.loads(read_bytes(listed))
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{listed} is not JSON ({error})") from error
+    if not isinstance(entries, list) or not all(isinstance(entry, str) and "/" in entry for entry in entries):
+        raise InputError(f"{listed}: a list of names such as 'shape_data/02691156/1a04e3' is needed")
+    files, labels = [], []
+    for entry in entries:
+        synset, shape = entry.split("/")[-2:]
+        if synset not in synsets:
+            raise InputError(f"{listed}: the synset of '{entry}' is not in {SYNSETS}")
+        places = [path / synset / f"{shape}.txt", path / synset / "points" / f"{shape}.pts"]  # with normals; first release
+        file = next((place for place in places if place.is_file()), None)
+        if file is None:
+            raise InputError(f"{listed} names {synset}/{shape}; neither {places[0]} nor {places[1]} exists")
+        files.append(file)
+        labels.append(synsets.index(synset))
+    return load_files(files, labels, classes, request, "y")
+
+
+def _is_modelnet(path: Path) -> bool:
+    return path.is_dir() and _modelnet_prefix(path) is not None
+
+
+def _is_shapenet(path: Path) -> bool:
+    return (path / SYNSETS).is_file()
+
+
+def _has_class_folders(path: Path) -> bool:
+    return path.is_dir() and any(_shapes(folder, first=True) for folder in _folders(path))
+
+
+FOLDERS = f"<class>/{{train,test}}/*, or {{train,test}}/<class>/*, or <class>/*, ending in {' '.join(SUFFIXES)}"
+LAYOUTS = (
+    Layout("ModelNet's resampled text files", "modelnet40_{shape_names,train,test}.txt", _is_modelnet, _load_modelnet),
+    Layout("ShapeNet's folders of point files", f"{SYNSETS}, train_test_split/*.json", _is_shapenet, _load_shapenet),
+    Layout("class folders", FOLDERS, _has_class_folders, _load_class_folders),
+)

@@ -1,0 +1,113 @@
+"""The data sets that are known by name; to add one, add an entry to `SETS`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from reqnn.data.dataset import PointClouds
+from reqnn.data.digits import digits
+from reqnn.data.layout import Request, check_split
+from reqnn.data.scanned import scanned
+
+DIGITS = tuple("0123456789")
+TEN = ("bathtub", "bed", "chair", "desk", "dresser", "monitor", "night_stand", "sofa", "table", "toilet")
+
+
+@dataclass(frozen=True)
+class NamedSet:
+    """A data set that `reqnn.data.load` knows by name; `summary` says in a line what it is."""
+
+    name: str
+    summary: str
+    folders: tuple[str, ...] = ()
+    """Names of its folder under the data root, the preferred one first."""
+    how_to_get: str = ""
+    classes: tuple[str, ...] | None = None
+    """The class names, if the files do not hold them."""
+    only: tuple[str, ...] | None = None
+    """The classes to keep, if the folders hold more."""
+    up: str | None = None
+    """The vertical axis, if the layout does not say."""
+    embedded: Callable[[Request], PointClouds] | None = None
+    """Makes the clouds, if no files are needed."""
+
+
+def _digits(request: Request) -> PointClouds:
+    check_split(request)
+    points, labels = digits(request.split, request.points)
+    return PointClouds(points, labels, DIGITS, request.name, request.split, request.up or "y")
+
+
+def _scanned(request: Request, cut: float = 0.0) -> PointClouds:
+    normalize = request.normalize is not False
+    found = scanned(request.split, cut=cut, normalize=normalize, **request.settings())  # type: ignore[arg-type]
+    return replace(found, name=request.name, up=request.up or found.up)
+
+
+MODELNET40 = NamedSet(
+    "modelnet40",
+    "ModelNet40: CAD models, 40 classes, 9,843 train / 2,468 test",
+    ("modelnet40_ply_hdf5_2048", "modelnet40_ply_hdf5_1024", "modelnet40_normal_resampled", "ModelNet40", "modelnet40"),
+    "ModelNet40 is published for academic research at https://modelnet.cs.princeton.edu (ModelNet40.zip: OFF meshes). "
+    "The HDF5 files of 2,048 points that most papers use are PointNet's modelnet40_ply_hdf5_2048.zip "
+    "(https://shapenet.cs.stanford.edu/media/modelnet40_ply_hdf5_2048.zip); with normals: modelnet40_normal_resampled.zip, "
+    "linked from https://github.com/charlesq34/pointnet2.",
+)
+_ALL = (
+    NamedSet(
+        "digits",
+        "handwritten digits of scikit-learn, raised into space, 10 classes, 1,437 train / 360 test; no download",
+        embedded=_digits,
+    ),
+    NamedSet(
+        "scanned",
+        "scans of 38 household objects (Google Scanned Objects, CC BY 4.0): which one is it? 1,520 train / 190 test",
+        embedded=_scanned,
+    ),
+    NamedSet(
+        "scanned-cut",
+        "the same objects with 20 % of the surface cut away by a plane (train: up to 20 %)",
+        embedded=lambda request: _scanned(request, 0.2),
+    ),
+    MODELNET40,
+    NamedSet(
+        "modelnet10",
+        "ModelNet10: CAD models, 10 classes, 3,991 train / 908 test; the classes of ModelNet40 if only that is there",
+        ("ModelNet10", "modelnet10", *MODELNET40.folders),
+        "ModelNet10 is published for academic research at https://modelnet.cs.princeton.edu (ModelNet10.zip: OFF meshes, "
+        "aligned by hand). Any form of ModelNet40 works too: its ten classes are taken, perhaps aligned differently.",
+        only=TEN,
+    ),
+    NamedSet(
+        "3d-mnist",
+        "3D MNIST: MNIST's digits extruded, 10 classes, 5,000 train / 1,000 test",
+        ("3d_mnist", "3d-mnist", "3dmnist"),
+        "3D MNIST is published at https://www.kaggle.com/datasets/daavoo/3d-mnist (train_point_clouds.h5, "
+        "test_point_clouds.h5; an account is needed). Without one, build it from MNIST's own files: `reqnn data download "
+        "mnist` and `reqnn data make 3d-mnist --from MNIST_FOLDER`.",
+        classes=DIGITS,
+        up="z",
+    ),
+    NamedSet(
+        "shapenet",
+        "ShapeNet part: clouds of 16 classes, with train, val and test splits",
+        (
+            "hdf5_data",
+            "shapenet_part_seg_hdf5_data",
+            "shapenetcore_partanno_segmentation_benchmark_v0_normal",
+            "shapenetcore_partanno_segmentation_benchmark_v0",
+            "shapenet",
+        ),
+        "ShapeNet is published for research at https://shapenet.org (an account is needed); its part annotation benchmark as "
+        "HDF5 files is PointNet's https://shapenet.cs.stanford.edu/media/shapenet_part_seg_hdf5_data.zip, as text files with "
+        "normals https://shapenet.cs.stanford.edu/media/shapenetcore_partanno_segmentation_benchmark_v0_normal.zip.",
+    ),
+    NamedSet(
+        "scanobjectnn",
+        "ScanObjectNN: scans of real objects, 15 classes; several variants",
+        ("ScanObjectNN", "scanobjectnn", "h5_files"),
+        "ScanObjectNN is published at https://hkust-vgd.github.io/scanobjectnn (h5_files.zip; fill in a form first).",
+    ),
+)
+SETS: dict[str, NamedSet] = {known.name: known for known in _ALL}
