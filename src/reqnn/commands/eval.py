@@ -113,11 +113,11 @@ class Eval(Command):
 
     def _reconstruction(self, loaded: dict[str, tuple[Run, PointClouds]]) -> int:
         """The same for runs of reconstruction."""
-        from reqnn.train.comparison import compare, draw_comparison
-        from reqnn.train.tables import reconstruction
+        from reqnn.train.pictures import reconstruction
+        from reqnn.train.reconstruction import compare, draw_comparison
 
         with busy(f"{', '.join(loaded)} under {', '.join(self.protocol)}"):
-            found = compare(loaded, self.protocol, self.copies, self.seed, self.batch, self.emd)
+            found = compare(loaded, self.protocol, copies=self.copies, seed=self.seed, batch=self.batch, emd=self.emd)
         written = self._write(loaded, {"runs": [comparison.to_dict() for comparison in found]})
         picture = draw_comparison(loaded, written.with_name("reconstructions.png"), self.seed)
         if self.json != "-":
@@ -196,7 +196,7 @@ class Eval(Command):
         return paths
 
     def _print(self, found: dict[str, tuple[Run, list[Evaluation]]], paths: list[Path]) -> None:
-        from reqnn.train.tables import by_class, overall
+        from reqnn.train.pictures import by_class, overall
 
         results = {name: results for name, (_, results) in found.items()}
         console().print(overall(results), by_class(results), sep="\n")

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from reqnn import data, quaternion
 from reqnn.data.dataset import PointClouds
+from reqnn.data.rotated_test_set import RotatedTestSet
 from reqnn.data.rotation import rotate_by
 from reqnn.errors import InputError
 from reqnn.train.prediction import predict
@@ -55,14 +56,19 @@ def evaluate(
     model: nn.Module, clouds: PointClouds, protocol: str = "AR", copies: int = 10, seed: int = 0, batch: int = 32
 ) -> Evaluation:
     """Test a network on clouds rotated by a protocol: each `copies` times, seeded; NR once."""
-    copies = 1 if protocol == "NR" else copies
-    rotated = data.rotated_test_set(clouds, clouds.up if protocol == "vertical" else protocol, copies, seed)
-    if not len(clouds):
-        raise InputError(f"{clouds.name} {clouds.split}: there are no clouds to test on")
+    rotated = rotated_copies(clouds, protocol, copies, seed)
     logits = torch.cat([predict(model, points, batch) for points, _, _ in rotated.batches(16 * batch)])
     if logits.shape[1] != len(clouds.classes):
         raise InputError(f"the network has {logits.shape[1]} classes; {clouds.name} has {len(clouds.classes)}")
-    return measure(logits.unflatten(0, (len(clouds), copies)), clouds, protocol, seed)
+    return measure(logits.unflatten(0, (len(clouds), rotated.copies)), clouds, protocol, seed)
+
+
+def rotated_copies(clouds: PointClouds, protocol: str, copies: int, seed: int) -> RotatedTestSet:
+    """The clouds rotated by a protocol; by NR there is one copy."""
+    if not len(clouds):
+        raise InputError(f"{clouds.name} {clouds.split}: there are no clouds to test on")
+    axis = clouds.up if protocol == "vertical" else protocol
+    return data.rotated_test_set(clouds, axis, 1 if protocol == "NR" else copies, seed)
 
 
 def measure(logits: Tensor, clouds: PointClouds, protocol: str, seed: int = 0) -> Evaluation:

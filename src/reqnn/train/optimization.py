@@ -1,28 +1,17 @@
-"""Loss, optimizer and learning rate."""
+"""Optimizer, learning rate and moving average."""
 
 from __future__ import annotations
 
 import math
 
 import torch
-from torch import Tensor, nn
-from torch.nn import functional as F
+from torch import nn
 
 from reqnn.train.config import TrainConfig
 from reqnn.train.muon import Muon, hidden_and_rest
+from reqnn.train.weights import model_tensors
 
 _RISE, _START = 0.3, 25.0  # one-cycle schedule: share of rising steps, and lr / first learning rate
-
-
-def smoothed_cross_entropy(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> Tensor:
-    """Cross entropy with 1 − ε on the right class and ε/(n − 1) on each other one, as the paper's networks are trained.
-
-    torch's own smoothing puts ε'/n on every class, the right one included; ε' = ε·n/(n − 1) makes the two the same.
-
-    Shapes: logits (B, n), labels (B,) -> scalar
-    """
-    n = logits.shape[1]
-    return F.cross_entropy(logits, labels, label_smoothing=min(1.0, smoothing * n / max(n - 1, 1)))
 
 
 def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
@@ -61,17 +50,13 @@ def _cosine(start: float, end: float, progress: float) -> float:
     return end + (start - end) * (1 + math.cos(math.pi * progress)) / 2
 
 
+@torch.no_grad()
 def moving_average_(average: nn.Module, model: nn.Module, decay: float, step: int) -> None:
     """Update the moving average of weights and statistics; the decay is at most (1 + t)/(10 + t)."""
     weight = 1 - min(decay, (1 + step) / (10 + step))
-    with torch.no_grad():
-        pairs = zip(average.state_dict().values(), model.state_dict().values(), strict=True)
-        seen: set[int] = set()  # a tensor may have two names
-        for mean, value in pairs:
-            if mean.data_ptr() in seen:
-                continue
-            seen.add(mean.data_ptr())
-            if mean.is_floating_point():
-                mean.lerp_(value.to(mean.dtype), weight)
-            else:
-                mean.copy_(value)
+    values = model_tensors(model)
+    for name, mean in model_tensors(average).items():
+        if mean.is_floating_point():
+            mean.lerp_(values[name].to(mean.dtype), weight)
+        else:
+            mean.copy_(values[name])

@@ -2,15 +2,15 @@ import sys
 
 import pytest
 
-from reqnn.train import display
-from reqnn.train.display import Display, clock
+from reqnn.train import log
+from reqnn.train.log import Display, clock
 from reqnn.train.task import Classification, Reconstruction
 
 ROW = {"epoch": 1, "step": 5, "train_loss": 1.25, "train_accuracy": 0.5, "validation_accuracy": 0.25}
 
 
 def test_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(display, "PAUSE", -1.0)
+    monkeypatch.setattr(log, "PAUSE", -1.0)
     with Display(Classification(), epochs=2, steps=10, start=0, batch=8) as shown:
         shown.step(1, 1, loss=2.0, metric=0.125)
         shown.epoch(ROW, best=0.25)
