@@ -12,7 +12,7 @@ import numpy as np
 from numba import prange, types
 from numba.extending import overload
 
-from reqnn.kernels.compile import compiled, parallel
+from reqnn.kernels.compile import compiled, loop
 
 BLOCK = 128  # points of a block, at most
 CHUNK = 64  # rows of a task
@@ -89,12 +89,8 @@ def _dot(a, b):
 
 
 @compiled
-def sum_gaussians(xyz, start, box, scale, reach, bits, out, first, last):
-    """Σ_j exp(scale·‖x_i - x_j‖²) over all within `reach`, at least: rows `first` … `last` - 1 of all B·N into out (B, N).
-
-    xyz (B, 3, N) in the order of its tree, whose leaves are the last of start (nodes, 2) and of box (B, nodes, 6); bits (0,)
-    has the type of the integers that are as wide as a coordinate.
-    """
+def _sum_rows(xyz, start, box, scale, reach, bits, out, first, last):
+    """`sum_gaussians` for rows `first` … `last` - 1 of all B·N."""
     points = xyz.shape[2]
     leaf, nodes = start.shape[0] // 2, start.shape[0]
     exponents, powers = np.empty(BLOCK, xyz.dtype), np.empty(BLOCK, bits.dtype)
@@ -116,9 +112,13 @@ def sum_gaussians(xyz, start, box, scale, reach, bits, out, first, last):
         out[b, i] = total
 
 
-@parallel
-def sum_gaussians_in_parallel(xyz, start, box, scale, reach, bits, out):
-    """`sum_gaussians` for all rows."""
+@loop()
+def sum_gaussians(xyz, start, box, scale, reach, bits, out):
+    """Σ_j exp(scale·‖x_i - x_j‖²) over all within `reach`, at least, into out (B, N).
+
+    xyz (B, 3, N) in the order of its tree, whose leaves are the last of start (nodes, 2) and of box (B, nodes, 6); bits (0,)
+    has the type of the integers that are as wide as a coordinate.
+    """
     rows = out.size
     for task in prange((rows + CHUNK - 1) // CHUNK):
-        sum_gaussians(xyz, start, box, scale, reach, bits, out, task * CHUNK, min(rows, (task + 1) * CHUNK))
+        _sum_rows(xyz, start, box, scale, reach, bits, out, task * CHUNK, min(rows, (task + 1) * CHUNK))
