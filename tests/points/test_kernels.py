@@ -97,7 +97,7 @@ def test_any_dimension(cloud, dim, dtype, seed, points, data):
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("cloud", CLOUDS)
 def test_large_clouds(cloud, dtype):
-    xyz = cloud(0, 3000, batch=1, dtype=dtype)
+    xyz = cloud(0, 1500, batch=1, dtype=dtype)  # more than a block of distances
     assert differences(knn, xyz, xyz, 20) == 0
     assert differences(ball_query, xyz, xyz, 0.2, 16) == 0
     assert differences(farthest_point_sample, xyz, 300) == 0

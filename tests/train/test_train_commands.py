@@ -47,7 +47,7 @@ def test_flags_override_the_preset_also_with_its_defaults() -> None:
 
 @pytest.mark.parametrize("stored", [True, False])
 def test_a_run_goes_on_by_the_same_command_and_by_the_folder_alone(stored: bool, tmp_path: Path) -> None:
-    TrainConfig(equivariant=stored, clip=2.0, lr=0.5).save(tmp_path / "config.json")
+    (tmp_path / "config.json").write_text(TrainConfig(equivariant=stored, clip=2.0, lr=0.5).to_json())
     where = ["--resume", "--out", str(tmp_path)]
     assert (config(*where)["equivariant"], config(*where)["lr"]) == (stored, 0.5)
     again = config("--equivariant", "--clip", "2.0", "--lr", "0.5", *where)

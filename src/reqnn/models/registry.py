@@ -18,22 +18,13 @@ Builder = TypeVar("Builder", bound=Callable[..., nn.Module])
 
 @dataclass(frozen=True)
 class Entry:
-    """A registered model.
+    """A registered model."""
 
-    | field | holds |
-    |---|---|
-    | build | the class or function that builds the ordinary network |
-    | fixed | options that the name itself decides (`pointnet_stn`: stn=True) |
-    | equivariant_options | defaults of the network that the published REQNN revises, where they differ |
-    | recipe | keyword arguments for `reqnn.revise` |
-    | recipes | rule set → keyword arguments that are others for it |
-    """
-
-    build: Callable[..., nn.Module]
-    fixed: dict[str, Any] = field(default_factory=dict)
-    equivariant_options: dict[str, Any] = field(default_factory=dict)
-    recipe: dict[str, Any] = field(default_factory=dict)
-    recipes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    build: Callable[..., nn.Module]  # the ordinary network
+    fixed: dict[str, Any] = field(default_factory=dict)  # options that the name decides (`pointnet_stn`: stn=True)
+    equivariant_options: dict[str, Any] = field(default_factory=dict)  # defaults that differ where it is to be revised
+    recipe: dict[str, Any] = field(default_factory=dict)  # keyword arguments for `reqnn.revise`
+    recipes: dict[str, dict[str, Any]] = field(default_factory=dict)  # rule set → those that are others for it
 
     def recipe_for(self, rules: str) -> dict[str, Any]:
         """The arguments of `reqnn.revise` for the rule set of that name."""

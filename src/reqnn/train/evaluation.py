@@ -19,33 +19,20 @@ from reqnn.train.prediction import predict
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The results on a test set under one rotation protocol.
-
-    Attributes:
-        protocol, copies, seed: of the rotations; `copies` per shape.
-        shapes: the number of test shapes.
-        accuracy: over all shapes and rotations.
-        class_accuracy: the mean of the accuracies of the classes.
-        per_class: accuracy by class name; None if the test set has none of that class.
-        confusion: counts; row: true class, column: answer.
-        inconsistent: the share of shapes whose answer changes with the rotation.
-        changed: the indices of these shapes.
-        logit_change: the largest change of a logit of one shape between two rotations.
-        logit_spread: the standard deviation of the logits between shapes, for comparison.
-    """
+    """The results on a test set under one rotation protocol."""
 
     protocol: str
-    copies: int
+    copies: int  # rotations per shape
     seed: int
     shapes: int
-    accuracy: float
-    class_accuracy: float
-    per_class: dict[str, float | None]
-    confusion: list[list[int]]
-    inconsistent: float
-    changed: list[int]
-    logit_change: float
-    logit_spread: float
+    accuracy: float  # over all shapes and rotations
+    class_accuracy: float  # the mean of the accuracies of the classes
+    per_class: dict[str, float | None]  # None if the test set has none of that class
+    confusion: list[list[int]]  # counts; row: true class, column: answer
+    inconsistent: float  # the share of shapes whose answer changes with the rotation
+    changed: list[int]  # the indices of these shapes
+    logit_change: float  # the largest change of a logit of one shape between two rotations
+    logit_spread: float  # the standard deviation of the logits between shapes, for comparison
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""

@@ -26,8 +26,7 @@ def draw_confusion(evaluation: Evaluation, title: str, path: Path) -> Path:
     font = 8 if len(names) > 15 else 10
     axis.set_xticks(range(len(names)), names, rotation=90, fontsize=font)
     axis.set_yticks(range(len(names)), names, fontsize=font)
-    axis.set_xlabel("answer")
-    axis.set_ylabel("class")
+    axis.set(xlabel="answer", ylabel="class")
     if len(names) <= 15:
         for i, row in enumerate(shares):
             for j, value in enumerate(row):
@@ -48,13 +47,10 @@ def draw_angles(
     axis = figure.subplots()
     colours = {True: iter(REVISED * len(curves)), False: iter(ORIGINALS * len(curves))}
     for name, values in curves.items():
-        is_revised = name in revised
-        style = "-" if is_revised else "--"
-        axis.plot(angles, [100 * v for v in values], style, marker="o", color=next(colours[is_revised]), label=name)
+        style, colour = "-" if name in revised else "--", next(colours[name in revised])
+        axis.plot(angles, [100 * v for v in values], style, marker="o", color=colour, label=name)
     axis.axhline(100 * chance, color="#999999", linewidth=1, linestyle=":", label="chance")
-    axis.set_xlabel("angle of rotation, degrees, about a random axis")
-    axis.set_ylabel("accuracy, %")
-    axis.set_ylim(0, 100)
+    axis.set(xlabel="angle of rotation, degrees, about a random axis", ylabel="accuracy, %", ylim=(0, 100))
     if len(angles) <= 13:
         axis.set_xticks(angles)
     axis.grid(alpha=0.3)

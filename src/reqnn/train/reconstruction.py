@@ -24,29 +24,18 @@ from reqnn.train.task import check_outputs
 
 @dataclass(frozen=True)
 class ReconstructionEvaluation:
-    """The results on a test set under one rotation protocol, in the units of the clouds.
-
-    Attributes:
-        protocol, copies, seed: of the rotations; `copies` per shape.
-        shapes: the number of test shapes.
-        chamfer: the mean Chamfer distance between the rotated cloud and its reconstruction.
-        per_class: its mean by class name; None if the test set has none of that class.
-        chamfer_change: the largest change of a shape's Chamfer distance between two orientations, upright included.
-        deviation: the largest ‖f(R x) − R f(x)‖ of a point; 0 for an equivariant network.
-        mean_deviation: the mean of these distances.
-        emd: the mean exact earth mover's distance of the first `emd_shapes` shapes, each rotated once; None if not asked for.
-    """
+    """The results on a test set under one rotation protocol, in the units of the clouds."""
 
     protocol: str
-    copies: int
+    copies: int  # rotations per shape
     seed: int
     shapes: int
-    chamfer: float
-    per_class: dict[str, float | None]
-    chamfer_change: float
-    deviation: float
+    chamfer: float  # mean distance between the rotated cloud and its reconstruction
+    per_class: dict[str, float | None]  # None if the test set has none of that class
+    chamfer_change: float  # the largest change for a shape between two orientations, upright included
+    deviation: float  # the largest ‖f(R x) − R f(x)‖ of a point; 0 for an equivariant network
     mean_deviation: float
-    emd: float | None = None
+    emd: float | None = None  # mean exact earth mover's distance of the first `emd_shapes` shapes, each rotated once
     emd_shapes: int = 0
 
     def to_dict(self) -> dict[str, Any]:

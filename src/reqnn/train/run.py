@@ -28,23 +28,14 @@ WEIGHTS = Path(__file__).resolve().parents[1] / "weights"
 
 @dataclass
 class Run:
-    """The result of `fit` and `load_run`.
+    """The result of `fit` and `load_run`."""
 
-    Attributes:
-        model: the network in eval mode, with the weights of the best epoch or of the given file.
-        config: all settings.
-        classes: class names; output i of a classifier is the logit of classes[i].
-        metrics: the contents of metrics.json: the best validation metric and its epoch, the last row of the log, ….
-        folder: the run's folder.
-        row: the row of the log at these weights.
-    """
-
-    model: nn.Module
+    model: nn.Module  # in eval mode, with the weights of the best epoch or of the given file
     config: TrainConfig
-    classes: tuple[str, ...]
-    metrics: dict[str, Any] = field(default_factory=dict)
+    classes: tuple[str, ...]  # output i of a classifier is the logit of classes[i]
+    metrics: dict[str, Any] = field(default_factory=dict)  # the contents of metrics.json
     folder: Path | None = None
-    row: dict[str, float] = field(default_factory=dict)
+    row: dict[str, float] = field(default_factory=dict)  # of the log, at these weights
 
 
 def build_network(config: TrainConfig, classes: int) -> nn.Module:
