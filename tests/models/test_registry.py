@@ -3,11 +3,12 @@
 import pytest
 import torch
 
+from reqnn import zoo
 from reqnn.errors import InputError
 from reqnn.models import DGCNN, PointConv, PointNet, list_models, register
 from reqnn.models.registry import example_points, model_entry
 from reqnn.rules import get_rules
-from reqnn.zoo import create, create_model
+from reqnn.zoo import create_model
 
 NAMES = [
     *("autoencoder", "dgcnn", "hierarchical_edgeconv", "pointconv", "pointnet", "pointnet2", "pointnet2_msg"),
@@ -24,7 +25,7 @@ def calls(monkeypatch):
         recorded.append((model, points, recipe))
         return model
 
-    monkeypatch.setattr(create, "revise", revise)
+    monkeypatch.setattr(zoo, "revise", revise)
     return recorded
 
 

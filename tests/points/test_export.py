@@ -14,6 +14,7 @@ OPERATIONS = {
     "density": lambda x: points.density(x, 0.1),
     "principal_frame": points.principal_frame,
     "frame_ambiguity": points.frame_ambiguity,
+    "degenerate_axes": points.degenerate_axes,
     "right_handed_frames": points.right_handed_frames,
     "count_ties": lambda x: points.count_ties(x, x, 3),
 }

@@ -6,7 +6,7 @@ from torch import nn
 from torch.utils.flop_counter import FlopCounterMode
 
 from experiments.paper.flops import count_operations
-from reqnn.train.weights import count_parameters
+from reqnn.revision.report import count_parameters
 from reqnn.zoo import create_model
 
 
