@@ -83,5 +83,6 @@ def _shown(record: dict[str, Any], alone: bool) -> str:
 
     if not record["seconds"]:
         return "–"
-    time = f"{1e3 * spread(record['seconds']).median:.3g} ms"
+    seconds = spread(record["seconds"]).median
+    time = f"{seconds:.3g} s" if seconds >= 1 else f"{1e3 * seconds:.3g} ms"
     return time if alone or not record["relative"] else f"{time} ({record['relative']['median']:.3g}×)"

@@ -65,7 +65,7 @@ def test_a_preset_shows_its_settings_in_the_help(capsys: pytest.CaptureFixture) 
     [
         (["train", "--epochs", "0"], "epochs is 0"),
         (["train", "--data", "nowhere"], "nowhere"),
-        (["train", "--data", "digits", "--model", "dgcn", "--out", "{tmp}"], "did you mean 'dgcnn'"),
+        (["train", "--data", "digits", "--model", "dgcn", "--out", "{tmp}"], "did you mean dgcnn"),
         (["train", "--data", "digits", "--options", '{"kk": 3}', "--out", "{tmp}"], "kk"),
         (["train", "--resume", "--out", "{broken}"], "cannot be read"),
         (["eval"], "name at least one run"),
