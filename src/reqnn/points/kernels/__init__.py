@@ -86,18 +86,17 @@ def nearest_points(
 
 
 def sum_gaussians(xyz: Tensor, bandwidth: float) -> Tensor:
-    """Σ_j exp(-‖x_i - x_j‖² / 2h²) at every point, in float64: (B, N, 3) -> (B, N).
+    """Σ_j exp(-‖x_i - x_j‖² / 2h²) at every point of float32 clouds, in float64: (B, N, 3) -> (B, N).
 
-    What is left out is below a quarter of an eps of the type of xyz, beside the sum, which is at least 1.
+    What is left out is below a quarter of a float32 eps, beside the sum, which is at least 1.
     """
     codes = _compiled("gaussian")
     points, order, start, box = _build_trees(xyz.double().contiguous(), codes.BLOCK)
     scale, eps = -0.5 / bandwidth**2, torch.finfo(xyz.dtype).eps
     reach = math.log(4 * xyz.shape[1] / eps) / -scale
     cloud = points.to(xyz.dtype).mT.contiguous()  # the points of the tree are those of xyz, in another order
-    bits = torch.empty(0, dtype=torch.int32 if xyz.element_size() == 4 else torch.int64)
     sums = torch.empty_like(order, dtype=torch.float64)
-    run.run(codes.sum_gaussians, cloud, start, box, scale, reach, bits, sums)
+    run.run(codes.sum_gaussians, cloud, start, box, scale, reach, sums)
     return torch.empty_like(sums).scatter_(1, order, sums)
 
 
