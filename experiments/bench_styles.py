@@ -149,7 +149,7 @@ def probe(style: str, variant: str, batch: int, points: int, threads: int, small
     """The bytes by which a training step raises the memory of this process at its peak, after a warm-up step."""
     import torch
 
-    from experiments.bench.probe import give_back_free_memory, peak_above_now
+    from experiments.bench.memory import give_back_free_memory, peak_above_now
     from experiments.styles import STYLES
 
     torch.set_num_threads(threads)

@@ -6,7 +6,7 @@ from hypothesis import settings
 
 from reqnn.data import PointClouds, digits
 from reqnn.data.sets import DIGITS
-from reqnn.train import TrainConfig, fit
+from reqnn.train import TrainConfig, fit, log
 from reqnn.train import run as run_files
 
 settings.register_profile("reqnn", derandomize=True, deadline=None, max_examples=25)
@@ -14,6 +14,14 @@ settings.load_profile("reqnn")
 torch.set_num_threads(1)
 
 POINTS = 48
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _no_curves():
+    """Learning curves are empty files: drawing one takes longer than a small run. `test_log` draws one."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(log, "draw_curve", lambda history, task, path: path.touch())
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -210,7 +210,7 @@ def test_no_rule_ends_with_2_and_names_the_line(capsys):
         (["my_networks:Net", "--equivariant", "--points", "2,3,32", "--to-real", "fcc"], "no submodule 'fcc'"),
         (["my_networks:Net", "--model", "dgcnn"], "name one network"),
         ([], "name one network"),
-        (["--model", "dgcn"], "did you mean 'dgcnn'?"),
+        (["--model", "dgcn"], "did you mean dgcnn"),
         (["my_networks:Net", "--points", "2,3,32", "--rotations", "0"], "rotations is 0"),
         (["my_networks:Net", "--points", "2,3,32", *FAST, "--json", "/proc/none/x.json"], "cannot be written"),
     ],

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from experiments.harness.table import Table
     from reqnn.data.dataset import PointClouds
     from reqnn.train import Run
-    from reqnn.train.comparison import Comparison
+    from reqnn.train.reconstruction import Comparison
 
 ENCODER: dict[str, Any] = {"encoder_options": {"k": 12, "extra_conv": False}}
 SETTINGS: dict[str, Any] = {"task": "reconstruction", "model": "autoencoder", "options": ENCODER, "points": 256, "epochs": 3}
@@ -68,7 +68,7 @@ class Autoencoders(Command):
         from experiments.autoencoders.pictures import draw_mixtures, draw_pictures
         from reqnn import data
         from reqnn.commands.eval import subset
-        from reqnn.train.comparison import compare
+        from reqnn.train.reconstruction import compare
 
         screen, folder = console(), Path(self.out)
         runs = {name: self._train(name) for name in NETWORKS}

@@ -1,4 +1,1 @@
-"""Benchmarks of networks and kernels: interleaved timings, memory, distance to the limit, growth with N.
-
-`python -m experiments bench` runs `experiments.bench.run`; each part is a file here that returns plain records.
-"""
+"""Benchmarks: interleaved timings and memory; `python -m experiments bench` times the point operations."""

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from experiments.bench.measure import Call, as_record, interleave
-from experiments.bench.settings import Settings
-from experiments.bench.variants import clouds
 from reqnn import points as ours
+from reqnn.data.surfaces import surfaces
 from reqnn.kernels.run import switched
 from reqnn.models import grouping as ordinary
+
+if TYPE_CHECKING:
+    from experiments.bench.command import Bench
 
 Record = dict[str, Any]
 KERNEL, REFERENCE, ORDINARY, KD_TREE = "kernel", "plain torch", "ordinary", "scipy cKDTree"
@@ -26,37 +28,38 @@ MEANING = {
 }
 FPS, KNN, BALL, DENSITY = "farthest point sampling", "k-NN, 3-D", "ball query", "density"
 FEATURES = "k-NN, D = 192"  # the features of DGCNN's second edge convolution, 64 quaternions
-BATCH, SAMPLED, NEIGHBOURS, IN_BALL, RADIUS, BANDWIDTH = 4, 512, 20, 32, 0.2, 0.1
+SAMPLED, NEIGHBOURS, IN_BALL, RADIUS, BANDWIDTH = 512, 20, 32, 0.2, 0.1
 
 
-def measure_kernels(settings: Settings, note: Callable[[str], None]) -> list[Record]:
+def measure_kernels(options: Bench, note: Callable[[str], None]) -> list[Record]:
     """Records of all kernels and sizes, the implementations interleaved; one query per point."""
+    torch.set_num_threads(options.threads)
     records: list[Record] = []
-    for points in settings.kernel_points:
-        xyz = clouds(BATCH, points, settings.seed)[0]
-        for kernel, ways in all_ways(xyz, settings).items():
-            note(f"{kernel}, {BATCH} × {points} points")
+    for points in options.points:
+        xyz = surfaces(options.batch, points, options.seed, torch.float32)[0]
+        for kernel, ways in all_ways(xyz, options.threads, options.seed).items():
+            note(f"{kernel}, {options.batch} × {points} points")
             calls = [Call(name, run, partial(switched, name == KERNEL)) for name, run in ways.items()]
-            timings = interleave(calls, settings.repeats, settings.max_seconds)
-            where = {"what": "kernels", "kernel": kernel, "batch": BATCH, "points": points}
+            timings = interleave(calls, options.repeats, options.max_seconds)
+            where = {"kernel": kernel, "batch": options.batch, "points": points}
             records += [as_record(timing, timings[0], **where) for timing in timings]
     return records
 
 
-def all_ways(xyz: Tensor, settings: Settings) -> dict[str, dict[str, Callable[[], Any]]]:
+def all_ways(xyz: Tensor, threads: int = 1, seed: int = 0) -> dict[str, dict[str, Callable[[], Any]]]:
     """Kernel → implementation → call, the kernel first. Shapes: xyz (B, N, 3)."""
     sampled, k, in_ball = (min(n, xyz.shape[1]) for n in (SAMPLED, NEIGHBOURS, IN_BALL))
-    features = features_of(xyz, 192, settings.seed)
+    features = features_of(xyz, 192, seed)
     return {
         FPS: _ways(ours.farthest_point_sample, (xyz, sampled), ordinary.farthest_point_sample, (xyz, sampled)),
         KNN: {
             **_ways(ours.knn, (xyz, xyz, k), ordinary.knn_point, (k, xyz, xyz)),
-            KD_TREE: partial(kd_tree, xyz, k, settings.threads),
+            KD_TREE: partial(kd_tree, xyz, k, threads),
         },
         FEATURES: _ways(ours.knn, (features, features, k), ordinary.knn, (features.mT, k)),
         BALL: {
             **_ways(ours.ball_query, (xyz, xyz, RADIUS, in_ball), ordinary.query_ball_point, (RADIUS, in_ball, xyz, xyz)),
-            KD_TREE: partial(kd_tree, xyz, in_ball, settings.threads, RADIUS),
+            KD_TREE: partial(kd_tree, xyz, in_ball, threads, RADIUS),
         },
         DENSITY: _ways(ours.density, (xyz, BANDWIDTH), ordinary.compute_density, (xyz, BANDWIDTH)),
     }

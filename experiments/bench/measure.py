@@ -26,19 +26,11 @@ class Spread(NamedTuple):
 
 @dataclass(frozen=True)
 class Call:
-    """A call to time.
-
-    Attributes:
-        name: of the variant.
-        run: the call.
-        context: entered before the clock starts.
-        expected: a lower bound of its seconds, predicted from smaller inputs.
-    """
+    """A call to time, by the name of its variant; `context` is entered before the clock starts."""
 
     name: str
     run: Callable[[], Any]
     context: Callable[[], AbstractContextManager[Any]] = nullcontext
-    expected: float = 0.0
 
 
 @dataclass
@@ -82,9 +74,6 @@ def interleave(
 
 def _warm_up(call: Call, timing: Timing, max_seconds: float, clock: Callable[[], float]) -> None:
     """Run a call once or twice, so that everything is compiled and loaded, and check whether it can be timed."""
-    if call.expected > max_seconds:
-        timing.skipped = f"would take {call.expected:.0f} s or more, going by smaller inputs; --max-seconds is {max_seconds:g}"
-        return
     try:
         with limited_memory():
             timing.warm_up = _time(call, 1, clock)

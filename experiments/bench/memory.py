@@ -1,40 +1,19 @@
-"""Peak memory of inference and of a training step, each in a fresh process."""
+"""Peak memory of a call, and calls in fresh processes."""
 
 from __future__ import annotations
 
+import ctypes
+import gc
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
 from typing import Any
 
-from experiments.bench.settings import Settings
-from experiments.bench.variants import FUSED, MODES, ORIGINAL, TRAINING, VARIANTS
-
 Record = dict[str, Any]
-NOTHING: Record = {"peak_bytes": None, "saved_bytes": None}
-SECONDS_TO_START = 120  # importing, building and compiling, on a slow machine
-
-
-def measure_memory(settings: Settings, note: Callable[[str], None]) -> list[Record]:
-    """Records of all networks, variants and modes, at the target sizes."""
-    records: list[Record] = []
-    for model, mode, variant in comparisons(settings):
-        for batch, points in settings.target_sizes():
-            note(f"memory of {model}, {variant}, {mode}, {batch} × {points} points")
-            where = {"model": model, "variant": variant, "mode": mode, "batch": batch, "points": points}
-            request = {**where, "threads": settings.threads, "seed": settings.seed, "width": settings.width}
-            limit = SECONDS_TO_START + 4 * settings.max_seconds
-            records.append({"what": "memory", **where, **in_fresh_process("experiments.bench.probe.probe", request, limit)})
-    return records
-
-
-def comparisons(settings: Settings) -> list[tuple[str, str, str]]:
-    """Network, mode and variant: all of them, or, in brief, the training step of one network before and after."""
-    if settings.brief:
-        return [(settings.models[0], TRAINING, variant) for variant in (ORIGINAL, FUSED)]
-    return [(model, mode, variant) for model in settings.models for mode in MODES for variant in VARIANTS]
 
 
 def in_fresh_process(function: str, request: Record, seconds: float) -> Record:
@@ -50,12 +29,38 @@ def in_fresh_process(function: str, request: Record, seconds: float) -> Record:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False, env=environment)
     except subprocess.TimeoutExpired:
-        return {**NOTHING, "skipped": f"takes longer than {seconds:g} s"}
+        return {"peak_bytes": None, "skipped": f"takes longer than {seconds:g} s"}
     if done.returncode < 0:
         why = "probably out of memory" if done.returncode == -9 else "someone stopped it"
-        return {**NOTHING, "skipped": f"the process was ended by signal {-done.returncode}: {why}"}
+        return {"peak_bytes": None, "skipped": f"the process was ended by signal {-done.returncode}: {why}"}
     if done.returncode > 0:
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        return {**NOTHING, "skipped": f"failed: {last}"}
+        return {"peak_bytes": None, "skipped": f"failed: {last}"}
     result: Record = json.loads(done.stdout.strip().splitlines()[-1])
     return result
+
+
+def peak_above_now(call: Callable[[], Any]) -> int:
+    """The peak increase of the resident memory during the call, in bytes."""
+    import psutil
+
+    before = int(psutil.Process().memory_info().rss)
+    status = Path("/proc/self/status")
+    if not status.exists():  # no Linux: the highest ever, which the small warm-up has kept low
+        import resource
+
+        call()
+        unit = 1 if sys.platform == "darwin" else 1024
+        return max(0, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit - before)
+    # getrusage would count what the parent had in memory when it started this process
+    Path("/proc/self/clear_refs").write_text("5")  # forget the peak so far
+    call()
+    line = next(line for line in status.read_text().splitlines() if line.startswith("VmHWM"))
+    return max(0, int(line.split()[1]) * 1024 - before)
+
+
+def give_back_free_memory() -> None:
+    """Return the allocator's free memory to the system, if it can: else the next call would seem to need less."""
+    gc.collect()
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)

@@ -17,8 +17,7 @@ from reqnn.revision.report import count_parameters
 from reqnn.train.config import TrainConfig
 from reqnn.train.evaluation import measure
 from reqnn.train.prediction import predict
-from reqnn.train.run import Run
-from reqnn.train.starting import START
+from reqnn.train.run import START, Run
 from reqnn.train.weights import weights_checksum
 
 BATCH = 32

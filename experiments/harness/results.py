@@ -10,7 +10,7 @@ from experiments.harness.files import write_page, write_result_file
 from experiments.harness.trial import Trial, differing
 from reqnn.errors import InputError
 from reqnn.train.config import TrainConfig, config_from_dict, load_config
-from reqnn.train.starting import START
+from reqnn.train.run import START
 
 SEED = 0
 """Of the rotations of the test set."""

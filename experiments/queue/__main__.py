@@ -95,12 +95,13 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m experiments.queue", description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=Path, required=True, help="the folder of the runs")
     parser.add_argument("--cells", type=Path, default=Path(__file__).with_name("queue.json"), help="default: %(default)s")
+    parser.add_argument("--nice", type=int, default=10, help="niceness of the runs, 0 to 19; default: %(default)s")
     parser.add_argument("--status", action="store_true", help="show what is finished, running and waiting")
     chosen = parser.parse_args()
     if chosen.status:
         print("\n".join(cell.status(chosen.runs) for cell in load_cells(chosen.cells)))
         return 0
-    os.setpriority(os.PRIO_PROCESS, 0, max(10, os.getpriority(os.PRIO_PROCESS, 0)))
+    os.setpriority(os.PRIO_PROCESS, 0, max(chosen.nice, os.getpriority(os.PRIO_PROCESS, 0)))
     failed: list[str] = []
     with only_one(chosen.runs) as lock:
         # The file is read again before each cell: the order may change while one trains.

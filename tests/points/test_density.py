@@ -56,7 +56,6 @@ def test_errors(bandwidth):
 
 
 @needs_kernels
-@pytest.mark.parametrize("dtype", DTYPES)
 @given(
     seed=seeds,
     batch=st.integers(1, 3),
@@ -64,13 +63,12 @@ def test_errors(bandwidth):
     bandwidth=st.sampled_from([1e-6, 1e-2, 0.05, 0.1, 0.4, 3.0, 1e4]),
     shift=st.sampled_from([0.0, 10.0, -1e3]),
 )
-def test_kernel_gives_what_plain_torch_gives_in_double_precision(dtype, seed, batch, points, bandwidth, shift):
-    xyz = (generic(seed, points, batch=batch) + shift).to(dtype)
+def test_kernel_gives_what_plain_torch_gives_in_double_precision(seed, batch, points, bandwidth, shift):
+    xyz = (generic(seed, points, batch=batch) + shift).float()
     expected = plain_density(xyz.double(), bandwidth)
-    error = 1e-12 if dtype == torch.float64 else 1e-6
     found = density(xyz, bandwidth)
-    assert found.dtype == dtype
-    torch.testing.assert_close(found.double(), expected, rtol=error, atol=0)
+    assert found.dtype == torch.float32
+    torch.testing.assert_close(found.double(), expected, rtol=1e-6, atol=0)
 
 
 @needs_kernels
@@ -85,10 +83,10 @@ def test_kernel_at_duplicates_lines_and_single_points(dtype):
 
 @needs_kernels
 def test_kernel_does_not_depend_on_order_strides_and_threads():
-    xyz = generic(3, 900, batch=3)
+    xyz = generic(3, 900, batch=3, dtype=torch.float32)
     order = torch.randperm(900, generator=torch.Generator().manual_seed(0))
     once = density(xyz, 0.2)
-    torch.testing.assert_close(density(xyz[:, order], 0.2), once[:, order], rtol=1e-14, atol=0)
+    torch.testing.assert_close(density(xyz[:, order], 0.2), once[:, order], rtol=1e-6, atol=0)
     strided = xyz.mT.contiguous().mT
     assert torch.equal(density(strided, 0.2), once)
     threads = torch.get_num_threads()
@@ -114,6 +112,7 @@ def test_without_kernels_and_where_they_stand_aside(monkeypatch):
 
     monkeypatch.setattr(kernels, "sum_gaussians", refuse)
     xyz = generic(5, 20, dtype=torch.float32)
+    density(xyz.double(), 0.3)  # float64 is for checks, not for speed
     density(xyz * 1e-20, 1e-20)  # the square of the bandwidth underflows
     density(xyz * 1e18, 1.0)  # squares of coordinates overflow
     monkeypatch.setattr("reqnn.kernels.run.enabled", False)

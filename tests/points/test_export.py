@@ -12,9 +12,9 @@ OPERATIONS = {
     "knn": lambda x: points.knn(x, x, 4),
     "ball_query": lambda x: points.ball_query(x, x, 0.5, 4),
     "density": lambda x: points.density(x, 0.1),
-    "degenerate_axes": points.degenerate_axes,
     "principal_frame": points.principal_frame,
     "frame_ambiguity": points.frame_ambiguity,
+    "degenerate_axes": points.degenerate_axes,
     "right_handed_frames": points.right_handed_frames,
     "count_ties": lambda x: points.count_ties(x, x, 3),
 }

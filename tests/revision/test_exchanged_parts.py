@@ -11,7 +11,7 @@ from torch import nn
 import reqnn
 from reqnn.errors import InputError, NoRuleError, ReqnnError
 from reqnn.rules import RuleSet
-from reqnn.train.calibration import recalibrate
+from reqnn.train.prediction import recalibrate
 
 GROUPED = {"num_classes": 4, "width": 1 / 16, "npoint": (16, 8), "nsample": (4, 4)}
 EDGES = {"num_classes": 4, "width": 1 / 16, "k": 4}

@@ -15,7 +15,7 @@ import reqnn
 from reqnn.auditing import audit
 from reqnn.models import list_models
 from reqnn.rules import get_rules
-from reqnn.train.calibration import recalibrate
+from reqnn.train.prediction import recalibrate
 from reqnn.train.sync import synchronise
 from reqnn.zoo import create_model
 from rules.zoo import CHEAP, CLASSIFIERS, small

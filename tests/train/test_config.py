@@ -15,7 +15,7 @@ from reqnn.train.presets import PRESETS, preset
 
 def test_settings_survive_json(tmp_path: Path) -> None:
     config = TrainConfig(model="pointnet2", options={"npoint": [64, 16]}, lr=0.02, rule_options={"c": 0.5}, limit=7)
-    config.save(tmp_path / "config.json")
+    (tmp_path / "config.json").write_text(config.to_json())
     assert load_config(tmp_path / "config.json") == config
 
 

@@ -6,7 +6,8 @@ import torch
 from torch import nn
 
 from reqnn.train.config import TrainConfig
-from reqnn.train.optimization import learning_rate, make_optimizer, moving_average_, smoothed_cross_entropy
+from reqnn.train.optimization import learning_rate, make_optimizer, moving_average_
+from reqnn.train.task import Classification
 
 
 @pytest.mark.parametrize("smoothing", [0.0, 0.2, 0.5])
@@ -16,7 +17,7 @@ def test_smoothing_is_the_papers(smoothing: float) -> None:
     target = torch.full((6, 5), smoothing / 4, dtype=torch.float64)
     target[torch.arange(6), labels] = 1 - smoothing
     expected = -(target * logits.log_softmax(1)).sum(1).mean()
-    torch.testing.assert_close(smoothed_cross_entropy(logits, labels, smoothing), expected)
+    torch.testing.assert_close(Classification(smoothing=smoothing).loss(logits, logits, labels), expected)
 
 
 def rates(**settings: object) -> list[float]:

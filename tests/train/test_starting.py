@@ -12,7 +12,7 @@ from reqnn.data.dataset import PointClouds
 from reqnn.errors import InputError
 from reqnn.train import Run, fit, load_run
 from reqnn.train import run as run_files
-from reqnn.train.starting import start_from
+from reqnn.train.run import start_from
 from reqnn.train.weights import load_tensors, weights_checksum
 
 BUILD = r'does not belong to this network.*Build it as that one was: --model pointnet --options .*"width": 0.0625'

@@ -77,8 +77,7 @@ class Eval(Command):
 
     def _classification(self, loaded: dict[str, tuple[Run, PointClouds]]) -> int:
         from reqnn.train.evaluation import accuracy_by_angle, evaluate
-        from reqnn.train.pictures import draw_angles, draw_confusion
-        from reqnn.train.tables import by_class, overall
+        from reqnn.train.pictures import by_class, draw_angles, draw_confusion, overall
 
         found: dict[str, list[Evaluation]] = {}
         curves: dict[str, list[float]] = {}
@@ -116,11 +115,11 @@ class Eval(Command):
         return OK
 
     def _reconstruction(self, loaded: dict[str, tuple[Run, PointClouds]]) -> int:
-        from reqnn.train.comparison import compare, draw_comparison
-        from reqnn.train.tables import reconstruction
+        from reqnn.train.pictures import reconstruction
+        from reqnn.train.reconstruction import compare, draw_comparison
 
         with busy(f"{', '.join(loaded)} under {', '.join(self.protocol)}"):
-            found = compare(loaded, self.protocol, self.copies, self.seed, self.batch, self.emd)
+            found = compare(loaded, self.protocol, copies=self.copies, seed=self.seed, batch=self.batch, emd=self.emd)
         written = self._write(loaded, {"runs": [comparison.to_dict() for comparison in found]})
         picture = draw_comparison(loaded, written.with_name("reconstructions.png"), self.seed)
         if self.json != "-":

@@ -23,11 +23,6 @@ def compiled(function: Callable | None = None, **options: Any) -> Any:
         return numba.njit(nogil=True, **options)(function)
 
 
-def parallel(function: Callable) -> Any:
-    """Compile with `prange` over numba's threads."""
-    return compiled(function, parallel=True)
-
-
 @dataclass(frozen=True)
 class Loop:
     """A loop over `prange`, compiled twice, each time at its first call.

@@ -29,12 +29,7 @@ class Latent(nn.Linear):
 
 
 class Decoder(nn.Module):
-    """Three fully connected layers from a latent to the coordinates of a cloud.
-
-    | layer | channels |
-    |---|---|
-    | fc1, fc2, each with BN and ReLU | numbers → hidden → hidden |
-    | fc3 | hidden → 3·num_points |
+    """Fully connected layers from a latent to the coordinates of a cloud: numbers → hidden → hidden → 3·num_points.
 
     Shapes: (B, numbers) → (B, num_points, 3). `reqnn.create_model` revises it to `FrameDecoder`; without `cross_product`, and
     by `reqnn.revise`, it is revised by the paper's rules alone, and every point is a combination of latent vectors.

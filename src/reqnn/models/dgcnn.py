@@ -67,14 +67,13 @@ class DGCNN(nn.Module):
         stem: int | None = None,
     ) -> None:
         super().__init__()
-        if sample is not None and (isinstance(sample, bool) or not isinstance(sample, int) or sample < k):
+        if sample is not None and (type(sample) is not int or sample < k):
             raise InputError(f"sample={sample!r}: give a whole number of points, at least k={k}, the neighbours of each")
-        if isinstance(votes, bool) or not isinstance(votes, int) or votes < 1 or (votes > 1 and sample is None):
-            advice = "set sample=, the points of each vote" if sample is None else "give a whole number, at least 1"
-            raise InputError(f"votes={votes!r}: {advice}")
-        if stem is not None and (isinstance(stem, bool) or not isinstance(stem, int) or stem < 1 or sample is None):
-            advice = "set sample=, the points around which they lie" if sample is None else "give a whole number, at least 1"
-            raise InputError(f"stem={stem!r}: {advice}")
+        for name, value, unused in (("votes", votes, 1), ("stem", stem, None)):
+            if value != unused and sample is None:
+                raise InputError(f"{name}={value!r}: set sample=, the points of each vote, around which those of the stem lie")
+            if value is not None and (type(value) is not int or value < 1):
+                raise InputError(f"{name}={value!r}: give a whole number, at least 1")
         self.k, self.sample, self.votes, self.stem = k, sample, votes, stem
         self.min_points = max(sample or k, stem or 1)
         c1, c2, c3, c4, emb = (scaled(c, width) for c in (64, 64, 128, 256, 1024))

@@ -7,44 +7,32 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 from .arguments import check_points, scaled
-from .grouped_mlp import WeightedMLP
+from .grouped_mlp import SharedMLP, WeightedMLP
 from .grouping import compute_density, farthest_point_sample, index_points, knn_point
 from .head import ClassificationHead
 from .registry import register
 
 
-class DensityNet(nn.Module):
-    """Scale of each point from its density, 1→8→8→1 with BN and ReLU. Shapes: (B, N) → (B, 1, N)."""
+class DensityNet(SharedMLP):
+    """Scale of each point from its density, 1→8→8→1. Shapes: (B, N) → (B, 1, N)."""
 
     def __init__(self, bias: bool = True) -> None:
-        super().__init__()
-        self.convs = nn.ModuleList([nn.Conv1d(i, o, 1, bias=bias) for i, o in ((1, 8), (8, 8), (8, 1))])
-        self.bns = nn.ModuleList([nn.BatchNorm1d(o) for o in (8, 8, 1)])
+        super().__init__((1, 8, 8, 1), nn.Conv1d, nn.BatchNorm1d, bias)
 
     def forward(self, density: torch.Tensor) -> torch.Tensor:
         """Density scale (B, 1, N) of densities (B, N)."""
-        scale = density.unsqueeze(1)
-        for conv, bn in zip(self.convs, self.bns, strict=True):
-            scale = F.relu(bn(conv(scale)))
-        return scale
+        return self.layers(density.unsqueeze(1))
 
 
-class WeightNet(nn.Module):
-    """Convolution weights from coordinate differences, 3→8→8→16 with BN and ReLU.
-
-    Shapes: (B, 3, K, S) → (B, 16, K, S).
-    """
+class WeightNet(SharedMLP):
+    """Convolution weights from coordinate differences, 3→8→8→16. Shapes: (B, 3, K, S) → (B, 16, K, S)."""
 
     def __init__(self, bias: bool = True) -> None:
-        super().__init__()
-        self.convs = nn.ModuleList([nn.Conv2d(i, o, 1, bias=bias) for i, o in ((3, 8), (8, 8), (8, 16))])
-        self.bns = nn.ModuleList([nn.BatchNorm2d(o) for o in (8, 8, 16)])
+        super().__init__((3, 8, 8, 16), bias=bias)
 
-    def forward(self, weights: torch.Tensor) -> torch.Tensor:
+    def forward(self, differences: torch.Tensor) -> torch.Tensor:
         """Weights (B, 16, K, S) of coordinate differences (B, 3, K, S)."""
-        for conv, bn in zip(self.convs, self.bns, strict=True):
-            weights = F.relu(bn(conv(weights)))
-        return weights
+        return self.layers(differences)
 
 
 class PointConvSetAbstraction(nn.Module):
@@ -130,11 +118,9 @@ class PointConv(nn.Module):
         self.min_points = max(*npoint, nsample[0])
         mlp1, mlp2, mlp3 = ([scaled(c, width) for c in mlp] for mlp in ((64, 64, 128), (128, 128, 256), (256, 512, 1024)))
         in1 = 6 if absolute_xyz else 3
-        self.sa1 = PointConvSetAbstraction(
-            npoint[0], nsample[0], bandwidth[0], in1, mlp1, absolute_xyz, weight_bias=weight_bias
-        )
-        self.sa2 = PointConvSetAbstraction(npoint[1], nsample[1], bandwidth[1], 3 + mlp1[-1], mlp2, weight_bias=weight_bias)
-        self.sa3 = PointConvSetAbstraction(None, None, bandwidth[2], 3 + mlp2[-1], mlp3, weight_bias=weight_bias)
+        self.sa1 = PointConvSetAbstraction(npoint[0], nsample[0], bandwidth[0], in1, mlp1, absolute_xyz, weight_bias)
+        self.sa2 = PointConvSetAbstraction(npoint[1], nsample[1], bandwidth[1], 3 + mlp1[-1], mlp2, False, weight_bias)
+        self.sa3 = PointConvSetAbstraction(None, None, bandwidth[2], 3 + mlp2[-1], mlp3, False, weight_bias)
         self.head = ClassificationHead(mlp3[-1], num_classes, width, dropout)
         if dead_parameters:
             c1, c2, c3 = mlp1[-1], mlp2[-1], mlp3[-1]

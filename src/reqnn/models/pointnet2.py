@@ -50,8 +50,26 @@ class SetAbstraction(nn.Module):
         return new_xyz, torch.cat(outputs, dim=1).transpose(1, 2)
 
 
+class _ThreeStages(nn.Module):
+    """Three set abstractions, of sampled centres and then of all, and a head."""
+
+    sa1: SetAbstraction
+    sa2: SetAbstraction
+    sa3: SetAbstraction
+    head: ClassificationHead
+    min_points: int
+
+    def forward(self, points: torch.Tensor) -> torch.Tensor:
+        """Logits (B, num_classes) of clouds (B, N, 3)."""
+        check_points(points, self.min_points, f"{type(self).__name__} samples npoint = {self.min_points} points")
+        xyz, features = self.sa1(points, None)
+        xyz, features = self.sa2(xyz, features)
+        _, features = self.sa3(xyz, features)
+        return self.head(features.squeeze(1))
+
+
 @register("pointnet2", to_real="head.fc1")
-class PointNet2(nn.Module):
+class PointNet2(_ThreeStages):
     """PointNet++ with one scale, and coordinates added to the features of SA1 and SA2 (footnote 1 of REQNN).
 
     | stage | npoint / radius / nsample | in | widths |
@@ -83,17 +101,9 @@ class PointNet2(nn.Module):
         self.sa3 = SetAbstraction(None, (), (), 3 + c2, [mlp3])
         self.head = ClassificationHead(c3, num_classes, width, dropout, negative_slope=0.2)
 
-    def forward(self, points: torch.Tensor) -> torch.Tensor:
-        """Logits (B, num_classes) of clouds (B, N, 3)."""
-        check_points(points, self.min_points, f"PointNet2 samples npoint = {self.min_points} points")
-        xyz, features = self.sa1(points, None)
-        xyz, features = self.sa2(xyz, features)
-        _, features = self.sa3(xyz, features)
-        return self.head(features.squeeze(1))
-
 
 @register("pointnet2_msg", to_real="head.fc1")
-class PointNet2MSG(nn.Module):
+class PointNet2MSG(_ThreeStages):
     """PointNet++ with multi-scale grouping: balls of three radii around each centre.
 
     | stage | npoint / radii / nsamples | widths |
@@ -126,11 +136,3 @@ class PointNet2MSG(nn.Module):
         self.sa2 = SetAbstraction(npoint[1], radius[1], nsample[1], 3 + c1, mlps2)
         self.sa3 = SetAbstraction(None, (), (), 3 + c2, [mlp3])
         self.head = ClassificationHead(mlp3[-1], num_classes, width, dropout)
-
-    def forward(self, points: torch.Tensor) -> torch.Tensor:
-        """Logits (B, num_classes) of clouds (B, N, 3)."""
-        check_points(points, self.min_points, f"PointNet2MSG samples npoint = {self.min_points} points")
-        xyz, features = self.sa1(points, None)
-        xyz, features = self.sa2(xyz, features)
-        _, features = self.sa3(xyz, features)
-        return self.head(features.squeeze(1))

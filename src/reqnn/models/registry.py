@@ -2,38 +2,28 @@
 
 from __future__ import annotations
 
-import difflib
 import inspect
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import torch
 import torch.nn as nn
 
-from ..errors import InputError
+from ..errors import InputError, did_you_mean
 
 Builder = TypeVar("Builder", bound=Callable[..., nn.Module])
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A registered model.
+    """A registered model."""
 
-    | field | holds |
-    |---|---|
-    | build | the class or function that builds the ordinary network |
-    | fixed | options that the name itself decides (`pointnet_stn`: stn=True) |
-    | equivariant_options | defaults of the network that the published REQNN revises, where they differ |
-    | recipe | keyword arguments for `reqnn.revise` |
-    | recipes | rule set → keyword arguments that are others for it |
-    """
-
-    build: Callable[..., nn.Module]
-    fixed: dict[str, Any] = field(default_factory=dict)
-    equivariant_options: dict[str, Any] = field(default_factory=dict)
-    recipe: dict[str, Any] = field(default_factory=dict)
-    recipes: dict[str, dict[str, Any]] = field(default_factory=dict)
+    build: Callable[..., nn.Module]  # the ordinary network
+    fixed: dict[str, Any] = field(default_factory=dict)  # options that the name decides (`pointnet_stn`: stn=True)
+    equivariant_options: dict[str, Any] = field(default_factory=dict)  # defaults that differ where it is to be revised
+    recipe: dict[str, Any] = field(default_factory=dict)  # keyword arguments for `reqnn.revise`
+    recipes: dict[str, dict[str, Any]] = field(default_factory=dict)  # rule set → those that are others for it
 
     def recipe_for(self, rules: str) -> dict[str, Any]:
         """The arguments of `reqnn.revise` for the rule set of that name."""
@@ -78,8 +68,8 @@ def list_models() -> list[str]:
 def model_entry(name: str) -> Entry:
     """Look a registered model up; an unknown name raises `InputError` with the names that exist."""
     if name not in _ENTRIES:
-        names = ", ".join(list_models())
-        raise InputError(f"no model is named {name!r}{_hint(name, _ENTRIES)}; the models are {names}")
+        hint = did_you_mean(name, _ENTRIES)
+        raise InputError(f"no model is named {name!r}; the models are {', '.join(list_models())}{hint}")
     return _ENTRIES[name]
 
 
@@ -91,8 +81,8 @@ def build_model(name: str, equivariant: bool = False, num_classes: int = 40, **o
     entry = model_entry(name)
     for option in options:
         if option not in entry.options:
-            given = f"{name} has no option {option!r}{_hint(option, entry.options)}"
-            raise InputError(f"{given}; its options are {', '.join(entry.options)}")
+            hint = did_you_mean(option, entry.options)
+            raise InputError(f"{name} has no option {option!r}; its options are {', '.join(entry.options)}{hint}")
     defaults = dict(entry.fixed)
     if "num_classes" in entry.options:
         defaults["num_classes"] = num_classes
@@ -106,8 +96,3 @@ def example_points(model: nn.Module) -> torch.Tensor:
     n = max(32, int(getattr(model, "min_points", 1)) + 1)
     n += n % 3 == 0  # so that only the last axis can be the one that holds vectors
     return torch.randn(2, n, 3, generator=torch.Generator().manual_seed(0))
-
-
-def _hint(word: str, known: Iterable[str]) -> str:
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f" (did you mean {close[0]!r}?)" if close else ""

@@ -50,13 +50,9 @@ def _mean_norm(x: QuaternionTensor, norm: Tensor) -> Tensor:
 
 
 class QuaternionReLU(nn.Module):
-    """ReLU(f_v) = ‖f_v‖ / max{‖f_v‖, c} · f_v (paper, section 3.3, equation 5).
+    """ReLU(f_v) = ‖f_v‖ / max{‖f_v‖, c} · f_v (paper, section 3.3, equation 5). Shapes: quaternions (*) → (*).
 
-    Shapes:
-        input: quaternions (*); output: the same
-
-    Args:
-        c: a positive constant, "mean" for the mean norm of the features, None for what the rule set says.
+    c is a positive constant, "mean" for the mean norm of the features, None for what the rule set says.
     """
 
     def __init__(self, c: float | str | None = None) -> None:

@@ -28,8 +28,7 @@ def normalize_quaternions(
 ) -> QuaternionTensor:
     """f / √(E‖f‖² + ε) with E over the batch and all places (paper, equation 6); in eval mode, the running E‖f‖².
 
-    Shapes:
-        x: (B, C) or (B, C, *); running: (C,), updated in place while training
+    Shapes: x (B, C) or (B, C, *); running (C,), updated in place while training
     """
     if not training and running is not None:
         return scaled(x, Power(running, eps))
@@ -54,11 +53,7 @@ def _power_of_sums(sums: Tensor, count: float, eps: float, reduce: Callable[[Ten
 
 
 def measure_power(x: QuaternionTensor, eps: float, reduce: Callable[[Tensor], Tensor] = alone) -> Power:
-    """E‖f‖² of each channel over the batch, all places and all processes.
-
-    Shapes:
-        x: (B, C) or (B, C, *)
-    """
+    """E‖f‖² of each channel over the batch, all places and all processes. Shapes: x (B, C) or (B, C, *)."""
     if defers(x):
         rows = to_rows(x.components, 1)
         return _power_of_sums(total_power(rows), float(rows.shape[:-2].numel()), eps, reduce)
@@ -74,8 +69,7 @@ def measure_power(x: QuaternionTensor, eps: float, reduce: Callable[[Tensor], Te
 class QuaternionBatchNorm(nn.Module):
     """norm(f_v) = f_v / √(E[‖f_v‖²] + ε) for each channel v; no parameters (paper, section 3.3, equation 6).
 
-    Shapes:
-        input: quaternions (B, C) or (B, C, *); output: the same
+    Shapes: quaternions (B, C) or (B, C, *) → the same
 
     Args:
         num_features: C, in quaternions.
@@ -96,12 +90,9 @@ class QuaternionBatchNorm(nn.Module):
         self.num_features, self.eps, self.momentum = num_features, eps, momentum
         self.track_running_stats = track_running_stats
         self.reduce = alone
-        if track_running_stats:
-            self.register_buffer("running_power", torch.ones(num_features))
-            self.register_buffer("num_batches_tracked", torch.tensor(0, dtype=torch.long))
-        else:
-            self.register_buffer("running_power", None)
-            self.register_buffer("num_batches_tracked", None)
+        tracked = track_running_stats
+        self.register_buffer("running_power", torch.ones(num_features) if tracked else None)
+        self.register_buffer("num_batches_tracked", torch.tensor(0) if tracked else None)
 
     def reset_parameters(self) -> None:
         """Running statistics start at 1."""

@@ -8,9 +8,7 @@ from torch import nn
 def exchange_class(module: nn.Module, other: nn.Module | type[nn.Module]) -> None:
     """Make a module another one in place, so that its name, its users and its hooks stay.
 
-    Args:
-        module: what is changed.
-        other: a module whose class and attributes it takes, training mode aside; or a class, for which it keeps its own.
+    It takes the class and attributes of a module, training mode aside; of a class only the class.
     """
     if isinstance(other, nn.Module):
         kept = {name: value for name, value in module.__dict__.items() if "hooks" in name}

@@ -11,11 +11,7 @@ from reqnn.tensor.nested import map_leaves
 
 
 class Quaternion2Real(nn.Module):
-    """‖f_v‖² = a² + b² + c² of each element (paper, section 3.5): real, the same in every orientation.
-
-    Shapes:
-        input: quaternions (*); output: real (*)
-    """
+    """‖f_v‖² = a² + b² + c² of each element (paper, section 3.5). Shapes: quaternions (*) → real (*), rotation-invariant."""
 
     def forward(self, x: QuaternionTensor) -> Tensor:
         """The squared norm of each quaternion."""

@@ -12,12 +12,7 @@ from reqnn.tensor.markers import RemovedTransform, companion
 
 
 class Removed(nn.Module):
-    """Returns the identity: its input, or, where the original returned a (B, k, k) transform, one that changes nothing.
-
-    Args:
-        size: k of the transform, None where the input is passed on.
-        batched: whether the transform has a batch axis.
-    """
+    """Returns its input, or, if the original returned a (B, k, k) transform, the identity of that `size` k."""
 
     def __init__(self, size: int | None = None, batched: bool = True) -> None:
         super().__init__()

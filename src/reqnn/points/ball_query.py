@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from reqnn.points._coordinates import check_cloud, check_count, check_length, check_query
 from reqnn.points.knn import search
-from reqnn.points.ties import tie_tolerance
 
 
 def ball_query(xyz: Any, centers: Any, radius: float, k: int) -> Tensor:
@@ -24,17 +22,4 @@ def ball_query(xyz: Any, centers: Any, radius: float, k: int) -> Tensor:
     centers = check_query(xyz, centers, "centers").detach()
     radius = check_length(radius, "radius")
     k = check_count(k, xyz.shape[1], "k")
-    if torch.compiler.is_compiling() and not torch.compiler.is_exporting():
-        return _opaque_search(xyz, centers, radius, k)
-    return search(xyz, centers, k, radius + tie_tolerance(xyz))
-
-
-@torch.library.custom_op("reqnn::ball_query", mutates_args=())
-def _opaque_search(xyz: Tensor, centers: Tensor, radius: float, k: int) -> Tensor:
-    """One node for torch.compile, which runs the kernel; torch.export gets plain operations."""
-    return search(xyz, centers, k, radius + tie_tolerance(xyz))
-
-
-@_opaque_search.register_fake
-def _(xyz: Tensor, centers: Tensor, radius: float, k: int) -> Tensor:
-    return xyz.new_empty(*centers.shape[:2], k, dtype=torch.int64)
+    return search(xyz, centers, k, radius)

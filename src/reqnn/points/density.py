@@ -32,9 +32,9 @@ def plain_density(xyz: Tensor, bandwidth: float) -> Tensor:
 
 
 def _density(xyz: Tensor, bandwidth: float) -> Tensor:
-    """The same by a kernel where one can run and the square of the bandwidth has all its digits."""
-    limits = torch.finfo(xyz.dtype)
-    if limits.tiny / limits.eps < bandwidth**2 < limits.max and kernels.serves(xyz):
+    """The same by a kernel for float32 clouds, where one can run and the square of the bandwidth has all its digits."""
+    limits = torch.finfo(torch.float32)
+    if xyz.dtype == torch.float32 and limits.tiny / limits.eps < bandwidth**2 < limits.max and kernels.serves(xyz):
         return (kernels.sum_gaussians(xyz, bandwidth) / (xyz.shape[1] * 2.5 * bandwidth)).to(xyz.dtype)
     return plain_density(xyz, bandwidth)
 

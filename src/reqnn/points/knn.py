@@ -22,10 +22,7 @@ def knn(xyz: Any, query: Any, k: int) -> Tensor:
     same = query is xyz
     xyz = check_cloud(xyz, "xyz", dimension=None).detach()
     query = xyz if same else check_query(xyz, query, "query", dimension=None).detach()
-    k = check_count(k, xyz.shape[1], "k")
-    if torch.compiler.is_compiling() and not torch.compiler.is_exporting():
-        return _opaque_search(xyz, query, k)
-    return search(xyz, query, k)
+    return search(xyz, query, check_count(k, xyz.shape[1], "k"))
 
 
 def count_ties(xyz: Any, query: Any, k: int) -> Tensor:
@@ -50,8 +47,14 @@ def count_ties(xyz: Any, query: Any, k: int) -> Tensor:
     return (equal[..., k] & (equal & apart).any(-1)).sum(1)
 
 
-def search(xyz: Tensor, query: Tensor, k: int, limit: Tensor | None = None) -> Tensor:
-    """Indices of the k nearest, for checked input, the first in place of those farther than limit (B,): (B, M, k)."""
+def search(xyz: Tensor, query: Tensor, k: int, radius: float | None = None) -> Tensor:
+    """Indices of the k nearest, for checked input, the first in place of those farther than the radius: (B, M, k)."""
+    compiling = torch.compiler.is_compiling() and not torch.compiler.is_exporting()
+    return (_opaque_search if compiling else _search)(xyz, query, k, radius)
+
+
+def _search(xyz: Tensor, query: Tensor, k: int, radius: float | None) -> Tensor:
+    limit = None if radius is None else radius + tie_tolerance(xyz)
     if kernels.serves(xyz, query) and kernels.serves_width(k, *xyz.shape[1:]):
         return _search_compiled(xyz, query, k, limit)
     index, distance = nearest(xyz, query, k)
@@ -59,13 +62,13 @@ def search(xyz: Tensor, query: Tensor, k: int, limit: Tensor | None = None) -> T
 
 
 @torch.library.custom_op("reqnn::knn", mutates_args=())
-def _opaque_search(xyz: Tensor, query: Tensor, k: int) -> Tensor:
+def _opaque_search(xyz: Tensor, query: Tensor, k: int, radius: float | None) -> Tensor:
     """One node for torch.compile, which runs the kernel; torch.export gets plain operations."""
-    return search(xyz, query, k)
+    return _search(xyz, query, k, radius)
 
 
 @_opaque_search.register_fake
-def _(xyz: Tensor, query: Tensor, k: int) -> Tensor:
+def _(xyz: Tensor, query: Tensor, k: int, radius: float | None) -> Tensor:
     return xyz.new_empty(*query.shape[:2], k, dtype=torch.int64)
 
 

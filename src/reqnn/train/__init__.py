@@ -5,59 +5,41 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-_HOMES = {
-    "Evaluation": "evaluation",
-    "ReconstructionEvaluation": "reconstruction",
-    "Run": "run",
-    "TrainConfig": "config",
-    "accuracy_by_angle": "evaluation",
-    "chamfer_distance": "distance",
-    "earth_movers_distance": "distance",
-    "evaluate": "evaluation",
-    "evaluate_reconstruction": "reconstruction",
-    "fit": "loop",
-    "load_run": "run",
-    "predict": "prediction",
-    "preset": "presets",
-    "recalibrate": "calibration",
-    "synchronise": "sync",
-}
-
-__all__ = [
-    "Evaluation",
-    "ReconstructionEvaluation",
-    "Run",
-    "TrainConfig",
-    "accuracy_by_angle",
-    "chamfer_distance",
-    "earth_movers_distance",
-    "evaluate",
-    "evaluate_reconstruction",
-    "fit",
-    "load_run",
-    "predict",
-    "preset",
-    "recalibrate",
-    "synchronise",
-]
-
 if TYPE_CHECKING:
-    from reqnn.train.calibration import recalibrate
-    from reqnn.train.config import TrainConfig
-    from reqnn.train.distance import chamfer_distance, earth_movers_distance
-    from reqnn.train.evaluation import Evaluation, accuracy_by_angle, evaluate
-    from reqnn.train.loop import fit
-    from reqnn.train.prediction import predict
-    from reqnn.train.presets import preset
-    from reqnn.train.reconstruction import ReconstructionEvaluation, evaluate_reconstruction
-    from reqnn.train.run import Run, load_run
-    from reqnn.train.sync import synchronise
+    from reqnn.train.config import TrainConfig as TrainConfig
+    from reqnn.train.distance import chamfer_distance as chamfer_distance
+    from reqnn.train.distance import earth_movers_distance as earth_movers_distance
+    from reqnn.train.evaluation import Evaluation as Evaluation
+    from reqnn.train.evaluation import accuracy_by_angle as accuracy_by_angle
+    from reqnn.train.evaluation import evaluate as evaluate
+    from reqnn.train.loop import fit as fit
+    from reqnn.train.prediction import predict as predict
+    from reqnn.train.prediction import recalibrate as recalibrate
+    from reqnn.train.presets import preset as preset
+    from reqnn.train.reconstruction import ReconstructionEvaluation as ReconstructionEvaluation
+    from reqnn.train.reconstruction import evaluate_reconstruction as evaluate_reconstruction
+    from reqnn.train.run import Run as Run
+    from reqnn.train.run import load_run as load_run
+    from reqnn.train.sync import synchronise as synchronise
+
+_HOMES = {
+    "config": ("TrainConfig",),
+    "distance": ("chamfer_distance", "earth_movers_distance"),
+    "evaluation": ("Evaluation", "accuracy_by_angle", "evaluate"),
+    "loop": ("fit",),
+    "prediction": ("predict", "recalibrate"),
+    "presets": ("preset",),
+    "reconstruction": ("ReconstructionEvaluation", "evaluate_reconstruction"),
+    "run": ("Run", "load_run"),
+    "sync": ("synchronise",),
+}
+__all__ = sorted(name for names in _HOMES.values() for name in names)
 
 
 def __getattr__(name: str) -> Any:
     """Import on first use: the command line reads the settings and must not wait for torch."""
-    if name not in _HOMES:
+    home = next((home for home, names in _HOMES.items() if name in names), None)
+    if home is None:
         raise AttributeError(f"module 'reqnn.train' has no attribute '{name}'")
-    value = getattr(importlib.import_module(f"reqnn.train.{_HOMES[name]}"), name)
-    globals()[name] = value
+    value = globals()[name] = getattr(importlib.import_module(f"reqnn.train.{home}"), name)
     return value

@@ -6,6 +6,7 @@ import json
 import os
 import shutil
 import sys
+import tempfile
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from reqnn.data.files import atomic_file
 from reqnn.errors import InputError
 from reqnn.train.task import Task
 from reqnn.train.weights import load_model_tensors, load_tensors, model_tensors, save_tensors, sync_folder
@@ -22,24 +24,15 @@ STATE, PREVIOUS = "state.safetensors", "state.previous.safetensors"
 
 @dataclass
 class Progress:
-    """The progress of a run. It holds no random states: order, augmentation and dropout are functions of seed and step.
+    """The progress of a run. It holds no random states: order, augmentation and dropout are functions of seed and step."""
 
-    Attributes:
-        step: optimizer steps done.
-        best: the best validation metric so far.
-        history: one row of the log per epoch.
-        sums: loss, metric and clouds of the current epoch.
-        seconds: time spent.
-        inputs_fingerprint: the fingerprints of the clouds, and the precision.
-    """
-
-    step: int = 0
-    best: float = -1.0
+    step: int = 0  # optimizer steps done
+    best: float = -1.0  # validation metric
     best_epoch: int = 0
-    history: list[dict[str, float]] = field(default_factory=list)
-    sums: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])
+    history: list[dict[str, float]] = field(default_factory=list)  # a row of the log per epoch
+    sums: list[float] = field(default_factory=lambda: [0.0, 0.0, 0.0])  # loss, metric and clouds of the current epoch
     seconds: float = 0.0
-    inputs_fingerprint: dict[str, str] = field(default_factory=dict)
+    inputs_fingerprint: dict[str, str] = field(default_factory=dict)  # of the clouds; and the precision
 
     def count(self, loss: float, score: float, clouds: int) -> None:
         """Add a forward pass: its mean loss, and the summed metric of its clouds."""
@@ -67,26 +60,16 @@ class Progress:
 
 
 def save_state(
-    folder: Path,
-    progress: Progress,
-    model: nn.Module,
-    optimizer: torch.optim.Optimizer,
-    average: nn.Module | None = None,
+    folder: Path, progress: Progress, model: nn.Module, optimizer: torch.optim.Optimizer, average: nn.Module | None = None
 ) -> None:
     """Write the state; the previous one is kept as a backup."""
-    tensors = {f"model/{name}": tensor for name, tensor in model_tensors(model).items()}
-    if average is not None:
-        tensors |= {f"average/{name}": tensor for name, tensor in model_tensors(average).items()}
+    networks = {"model": model} if average is None else {"model": model, "average": average}
+    tensors = {f"{part}/{name}": tensor for part, net in networks.items() for name, tensor in model_tensors(net).items()}
     numbers: dict[str, Any] = {}
     for index, slot in optimizer.state_dict()["state"].items():
         for key, value in slot.items():
-            name = f"optimizer/{index}/{key}"
-            if isinstance(value, Tensor):
-                tensors[name] = value
-            else:
-                numbers[name] = value
-    state = folder / STATE
-    fresh = folder / f"new.{STATE}"
+            (tensors if isinstance(value, Tensor) else numbers)[f"optimizer/{index}/{key}"] = value
+    state, fresh = folder / STATE, folder / f"new.{STATE}"
     save_tensors(fresh, tensors, {"progress": asdict(progress), "optimizer": numbers})
     if state.exists():
         state.replace(folder / PREVIOUS)
@@ -142,11 +125,10 @@ def check_disk(folder: Path, model: nn.Module, averaged: bool) -> None:
     needed = weights * (3 * (3 + averaged) + 3) + 10_000_000
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        probe = folder / ".probe"
-        with probe.open("wb") as file:
-            file.write(b"\0" * 4096)
+        with tempfile.NamedTemporaryFile(dir=folder) as file:
+            file.write(bytes(4096))
+            file.flush()
             os.fsync(file.fileno())
-        probe.unlink()
         free = shutil.disk_usage(folder).free
     except OSError as error:
         raise InputError(f"--out {folder}: the folder cannot be written to ({error.strerror or error})") from error
@@ -156,9 +138,8 @@ def check_disk(folder: Path, model: nn.Module, averaged: bool) -> None:
 
 def write_text(path: Path, text: str) -> None:
     """Write a small file atomically."""
-    partial = path.with_name(f".{path.name}.partial")
-    partial.write_text(text, encoding="utf-8")
-    partial.replace(path)
+    with atomic_file(path) as partial:
+        partial.write_text(text, encoding="utf-8")
 
 
 def write_json(path: Path, data: Any) -> None:

@@ -19,16 +19,11 @@ FRAME = 0.9  # half the width of a picture; few objects fill the unit sphere, an
 def camera(up: str = "y", aside: float = 35.0, above: float = 22.0) -> Tensor:
     """(3, 3) whose rows are right, up and towards the viewer, for objects whose vertical axis is `up`; angles in degrees."""
     a, b = math.radians(aside), math.radians(above)
-    rows = torch.tensor(
-        [
-            [math.cos(a), 0.0, -math.sin(a)],
-            [-math.sin(a) * math.sin(b), math.cos(b), -math.cos(a) * math.sin(b)],
-            [math.sin(a) * math.cos(b), math.sin(b), math.cos(a) * math.cos(b)],
-        ],
-        dtype=torch.float64,
-    )
+    right = [math.cos(a), 0.0, -math.sin(a)]
+    top = [-math.sin(a) * math.sin(b), math.cos(b), -math.cos(a) * math.sin(b)]
+    near = [math.sin(a) * math.cos(b), math.sin(b), math.cos(a) * math.cos(b)]
     order = {"x": [1, 2, 0], "y": [0, 1, 2], "z": [2, 0, 1]}
-    return rows[:, order[up]]
+    return torch.tensor([right, top, near], dtype=torch.float64)[:, order[up]]
 
 
 def draw_cloud(panel: Any, xyz: Tensor, colour: str = BLUE, view: Tensor | None = None, size: float = 5.0) -> None:
@@ -37,9 +32,7 @@ def draw_cloud(panel: Any, xyz: Tensor, colour: str = BLUE, view: Tensor | None 
     x, y, depth = seen[seen[:, 2].argsort()].T.numpy()
     shades = need("matplotlib.colors").LinearSegmentedColormap.from_list("", ["#e3e7ec", colour])
     panel.scatter(x, y, c=depth, cmap=shades, vmin=-1.1, vmax=0.7, s=size, linewidths=0, clip_on=False)
-    panel.set_xlim(-FRAME, FRAME)
-    panel.set_ylim(-FRAME, FRAME)
-    panel.set_aspect("equal")
+    panel.set(xlim=(-FRAME, FRAME), ylim=(-FRAME, FRAME), aspect="equal")
     panel.set_axis_off()
 
 
@@ -89,16 +82,6 @@ def draw_arrows(
     """Vectors (N, 3) at points (N, 3), at most `length` long; `clip` cuts them off at the panel."""
     look = (camera() if view is None else view)[:2]
     arrows = length * vectors / vectors.norm(dim=-1, keepdim=True).clamp(min=1)
-    panel.quiver(
-        *(xyz @ look.T).T.numpy(),
-        *(arrows @ look.T).T.numpy(),
-        color=colour,
-        angles="xy",
-        scale_units="xy",
-        scale=1,
-        width=0.008,
-        headwidth=3.6,
-        headlength=4,
-        headaxislength=3.6,
-        clip_on=clip,
-    )
+    heads = {"width": 0.008, "headwidth": 3.6, "headlength": 4, "headaxislength": 3.6}
+    where = {"angles": "xy", "scale_units": "xy", "scale": 1, "clip_on": clip}
+    panel.quiver(*(xyz @ look.T).T.numpy(), *(arrows @ look.T).T.numpy(), color=colour, **heads, **where)

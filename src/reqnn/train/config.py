@@ -190,10 +190,6 @@ class TrainConfig:
         kept = {**self.to_dict(), "data": Path(self.data).name, "start_from": start}
         return {name: value for name, value in kept.items() if name not in ("out", "root")}
 
-    def save(self, path: str | Path) -> None:
-        """Write the settings as JSON."""
-        Path(path).write_text(self.to_json(), encoding="utf-8")
-
     def to_json(self) -> str:
         """All settings as JSON text."""
         return json.dumps(self.to_dict(), indent=2) + "\n"
@@ -205,10 +201,8 @@ RETIRED = ("factorised",)
 
 def config_from_dict(values: dict[str, Any], where: str = "the settings") -> TrainConfig:
     """The inverse of `to_dict`; unknown names raise `InputError`, missing ones get their defaults."""
-    known = {item.name for item in fields(TrainConfig)}
     values = {name: value for name, value in values.items() if name not in RETIRED}
-    unknown = sorted(set(values) - known)
-    if unknown:
+    if unknown := sorted(values.keys() - {item.name for item in fields(TrainConfig)}):
         raise InputError(f"{where}: there is no setting {', '.join(map(repr, unknown))}")
     try:
         return TrainConfig(**values)
@@ -233,8 +227,7 @@ FREE = {"out", "root", "workers", "checkpoint_steps", "checkpoint_seconds", "ten
 
 def resumed(before: TrainConfig, now: TrainConfig) -> TrainConfig:
     """The settings of a resumed run; `InputError` if one differs that affects the weights."""
-    free = {name: getattr(now, name) for name in FREE}
-    merged = replace(before, **free)
+    merged = replace(before, **{name: getattr(now, name) for name in FREE})
     for item in fields(TrainConfig):
         old, new = getattr(merged, item.name), getattr(now, item.name)
         if json.dumps(old, sort_keys=True) != json.dumps(new, sort_keys=True) and not (item.name == "threads" and new == 0):

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from reqnn import data, quaternion
 from reqnn.data.dataset import PointClouds
+from reqnn.data.rotated_test_set import RotatedTestSet
 from reqnn.data.rotation import rotate_by
 from reqnn.errors import InputError
 from reqnn.train.prediction import predict
@@ -18,33 +19,20 @@ from reqnn.train.prediction import predict
 
 @dataclass(frozen=True)
 class Evaluation:
-    """The results on a test set under one rotation protocol.
-
-    Attributes:
-        protocol, copies, seed: of the rotations; `copies` per shape.
-        shapes: the number of test shapes.
-        accuracy: over all shapes and rotations.
-        class_accuracy: the mean of the accuracies of the classes.
-        per_class: accuracy by class name; None if the test set has none of that class.
-        confusion: counts; row: true class, column: answer.
-        inconsistent: the share of shapes whose answer changes with the rotation.
-        changed: the indices of these shapes.
-        logit_change: the largest change of a logit of one shape between two rotations.
-        logit_spread: the standard deviation of the logits between shapes, for comparison.
-    """
+    """The results on a test set under one rotation protocol."""
 
     protocol: str
-    copies: int
+    copies: int  # rotations per shape
     seed: int
     shapes: int
-    accuracy: float
-    class_accuracy: float
-    per_class: dict[str, float | None]
-    confusion: list[list[int]]
-    inconsistent: float
-    changed: list[int]
-    logit_change: float
-    logit_spread: float
+    accuracy: float  # over all shapes and rotations
+    class_accuracy: float  # the mean of the accuracies of the classes
+    per_class: dict[str, float | None]  # None if the test set has none of that class
+    confusion: list[list[int]]  # counts; row: true class, column: answer
+    inconsistent: float  # the share of shapes whose answer changes with the rotation
+    changed: list[int]  # the indices of these shapes
+    logit_change: float  # the largest change of a logit of one shape between two rotations
+    logit_spread: float  # the standard deviation of the logits between shapes, for comparison
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON."""
@@ -55,14 +43,19 @@ def evaluate(
     model: nn.Module, clouds: PointClouds, protocol: str = "AR", copies: int = 10, seed: int = 0, batch: int = 32
 ) -> Evaluation:
     """Test a network on clouds rotated by a protocol: each `copies` times, seeded; NR once."""
-    copies = 1 if protocol == "NR" else copies
-    rotated = data.rotated_test_set(clouds, clouds.up if protocol == "vertical" else protocol, copies, seed)
-    if not len(clouds):
-        raise InputError(f"{clouds.name} {clouds.split}: there are no clouds to test on")
+    rotated = rotated_copies(clouds, protocol, copies, seed)
     logits = torch.cat([predict(model, points, batch) for points, _, _ in rotated.batches(16 * batch)])
     if logits.shape[1] != len(clouds.classes):
         raise InputError(f"the network has {logits.shape[1]} classes; {clouds.name} has {len(clouds.classes)}")
-    return measure(logits.unflatten(0, (len(clouds), copies)), clouds, protocol, seed)
+    return measure(logits.unflatten(0, (len(clouds), rotated.copies)), clouds, protocol, seed)
+
+
+def rotated_copies(clouds: PointClouds, protocol: str, copies: int, seed: int) -> RotatedTestSet:
+    """The clouds rotated by a protocol; by NR there is one copy."""
+    if not len(clouds):
+        raise InputError(f"{clouds.name} {clouds.split}: there are no clouds to test on")
+    axis = clouds.up if protocol == "vertical" else protocol
+    return data.rotated_test_set(clouds, axis, 1 if protocol == "NR" else copies, seed)
 
 
 def measure(logits: Tensor, clouds: PointClouds, protocol: str, seed: int = 0) -> Evaluation:

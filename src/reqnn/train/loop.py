@@ -25,13 +25,10 @@ from reqnn.train import checkpoint
 from reqnn.train.batches import Batches
 from reqnn.train.checkpoint import Progress
 from reqnn.train.config import TrainConfig, load_config, resumed
-from reqnn.train.display import Display
-from reqnn.train.log import RunLog
+from reqnn.train.log import Display, RunLog
 from reqnn.train.optimization import make_optimizer
-from reqnn.train.processes import connect, resolved_precision
-from reqnn.train.reproducible import Interruption, reproducible
-from reqnn.train.run import Run, build_network, load_run
-from reqnn.train.starting import START, start_from
+from reqnn.train.processes import Interruption, connect, reproducible, resolved_precision
+from reqnn.train.run import START, Run, build_network, load_run, start_from
 from reqnn.train.sync import synchronise
 from reqnn.train.task import make_task
 from reqnn.train.training import Training
@@ -112,7 +109,6 @@ def prepare(
     """Build network, optimizer and batches, restore the checkpoint if any, and check the folder."""
     from reqnn.provenance import provenance
 
-    alone = fabric.world_size == 1
     network = build_network(config, len(train.classes)) if model is None else model
     begun = (config.folder / checkpoint.STATE).exists()
     began_with = start_from(network, config, train.classes) if config.start_from is not None and not begun else None
@@ -124,12 +120,12 @@ def prepare(
             checkpoint.write_json(config.folder / "versions.json", provenance())
         if began_with is not None:
             checkpoint.write_json(config.folder / START, began_with)
-    if not alone:
+    if fabric.world_size > 1:
         synchronise(network)
     wrapped, optimizer = fabric.setup(network, make_optimizer(network, config))
     average = copy.deepcopy(network) if config.ema else None
     progress = checkpoint.load_state(config.folder, network, optimizer, average) or Progress()
-    precision = resolved_precision(config, fabric)
+    precision = resolved_precision(config, fabric.device.type)
     progress.inputs_fingerprint = check_inputs(progress.inputs_fingerprint, train, validation, precision, config.folder)
     return Training(config, make_task(config), fabric, network, wrapped, optimizer, average, batches, validation, progress)
 

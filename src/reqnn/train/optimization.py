@@ -1,28 +1,21 @@
-"""Loss, optimizer and learning rate."""
+"""Optimizers, the learning rate, and the moving average of the weights."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional as F
 
 from reqnn.train.config import TrainConfig
-from reqnn.train.muon import Muon, hidden_and_rest
+from reqnn.train.weights import model_tensors
 
 _RISE, _START = 0.3, 25.0  # one-cycle schedule: share of rising steps, and lr / first learning rate
 
-
-def smoothed_cross_entropy(logits: Tensor, labels: Tensor, smoothing: float = 0.0) -> Tensor:
-    """Cross entropy with 1 − ε on the right class and ε/(n − 1) on each other one, as the paper's networks are trained.
-
-    torch's own smoothing puts ε'/n on every class, the right one included; ε' = ε·n/(n − 1) makes the two the same.
-
-    Shapes: logits (B, n), labels (B,) -> scalar
-    """
-    n = logits.shape[1]
-    return F.cross_entropy(logits, labels, label_smoothing=min(1.0, smoothing * n / max(n - 1, 1)))
+_NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
+"""Coefficients of the polynomial that brings all singular values to about 1 in five iterations."""
 
 
 def make_optimizer(model: nn.Module, config: TrainConfig) -> torch.optim.Optimizer:
@@ -61,17 +54,102 @@ def _cosine(start: float, end: float, progress: float) -> float:
     return end + (start - end) * (1 + math.cos(math.pi * progress)) / 2
 
 
+@torch.no_grad()
 def moving_average_(average: nn.Module, model: nn.Module, decay: float, step: int) -> None:
     """Update the moving average of weights and statistics; the decay is at most (1 + t)/(10 + t)."""
     weight = 1 - min(decay, (1 + step) / (10 + step))
-    with torch.no_grad():
-        pairs = zip(average.state_dict().values(), model.state_dict().values(), strict=True)
-        seen: set[int] = set()  # a tensor may have two names
-        for mean, value in pairs:
-            if mean.data_ptr() in seen:
-                continue
-            seen.add(mean.data_ptr())
-            if mean.is_floating_point():
-                mean.lerp_(value.to(mean.dtype), weight)
-            else:
-                mean.copy_(value)
+    values = model_tensors(model)
+    for name, mean in model_tensors(average).items():
+        if mean.is_floating_point():
+            mean.lerp_(values[name].to(mean.dtype), weight)
+        else:
+            mean.copy_(values[name])
+
+
+class Muon(torch.optim.Optimizer):
+    """Muon (Jordan et al., 2024) on the parameters `hidden`, AdamW on `rest`, as two groups of one optimizer.
+
+    Orthogonalised momentum, for a gradient G flattened to (out, in), momentum μ and learning rate η:
+
+        M ← μ·M + (1 − μ)·G,    U = orthogonalise((1 − μ)·G + μ·M),    W ← (1 − η·decay)·W − η·0.2·√max(out, in)·U
+
+    AdamW is that of `torch.optim.AdamW`. A schedule sets ``lr = rate * group["factor"]``, so both follow one curve.
+    """
+
+    def __init__(
+        self,
+        hidden: Iterable[Tensor],
+        rest: Iterable[Tensor],
+        lr: float = 0.01,
+        adamw_lr: float = 3e-3,
+        momentum: float = 0.95,
+        betas: tuple[float, float] = (0.9, 0.999),
+        weight_decay: float = 0.01,
+    ) -> None:
+        groups: list[dict[str, Any]] = [
+            {"params": list(hidden), "orthogonal": True, "lr": lr, "factor": 1.0, "momentum": momentum},
+            {"params": list(rest), "orthogonal": False, "lr": adamw_lr, "factor": adamw_lr / lr, "betas": betas, "eps": 1e-8},
+        ]
+        super().__init__(groups, {"weight_decay": weight_decay})
+
+    @torch.no_grad()
+    def step(self, closure: Callable[[], Any] | None = None) -> Any:
+        """One step; with a `closure` that computes the loss, the loss."""
+        loss = None
+        if closure is not None:
+            with torch.enable_grad():
+                loss = closure()
+        for group in self.param_groups:
+            update = self._muon if group["orthogonal"] else self._adamw
+            for parameter in group["params"]:
+                if parameter.grad is not None:
+                    parameter.mul_(1 - group["lr"] * group["weight_decay"])
+                    update(parameter, parameter.grad, self.state[parameter], group)
+        return loss
+
+    def _muon(self, parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        if not state:
+            state["momentum"] = torch.zeros_like(parameter)
+        state["momentum"].lerp_(gradient, 1 - group["momentum"])
+        matrix = gradient.lerp(state["momentum"], group["momentum"]).flatten(1)
+        size = group["lr"] * 0.2 * math.sqrt(max(matrix.shape))
+        parameter.add_(orthogonalise(matrix).view_as(parameter), alpha=-size)
+
+    def _adamw(self, parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+        if not state:
+            state.update(step=0, mean=torch.zeros_like(parameter), square=torch.zeros_like(parameter))
+        state["step"] += 1
+        first, second = group["betas"]
+        state["mean"].lerp_(gradient, 1 - first)
+        state["square"].mul_(second).addcmul_(gradient, gradient, value=1 - second)
+        root = state["square"].sqrt().div_(math.sqrt(1 - second ** state["step"])).add_(group["eps"])
+        parameter.addcdiv_(state["mean"], root, value=-group["lr"] / (1 - first ** state["step"]))
+
+
+def orthogonalise(matrix: Tensor, iterations: int = 5) -> Tensor:
+    """The matrix with all singular values moved to between 0.7 and 1.2: approximately U·Vᵀ.
+
+    X ← a·X + (b·A + c·A²)·X with A = X·Xᵀ, from X = G/‖G‖. Shapes: (out, in) → (out, in).
+    """
+    a, b, c = _NEWTON_SCHULZ
+    tall = matrix.shape[0] > matrix.shape[1]
+    x = matrix.T if tall else matrix  # the smaller product
+    x = x / (x.norm() + 1e-7)
+    for _ in range(iterations):
+        square = x @ x.T
+        x = torch.addmm(x, torch.addmm(square, square, square, beta=b, alpha=c), x, beta=a)
+    return x.T if tall else x
+
+
+def hidden_and_rest(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
+    """The parameters for Muon, and all others.
+
+    Muon trains those with two or more axes except the last layer: the last registered `nn.Linear`, or if there is none,
+    the last parameter with two or more axes.
+    """
+    matrices = [parameter for parameter in model.parameters() if parameter.ndim >= 2]
+    linear = [module.weight for module in model.modules() if isinstance(module, nn.Linear)]
+    last = (linear or matrices or [None])[-1]
+    hidden = [parameter for parameter in matrices if parameter is not last]
+    chosen = {id(parameter) for parameter in hidden}
+    return hidden, [parameter for parameter in model.parameters() if id(parameter) not in chosen]

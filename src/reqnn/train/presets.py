@@ -7,53 +7,31 @@ from typing import Any
 from reqnn.errors import InputError
 from reqnn.train.config import TrainConfig
 
-_PAPER: dict[str, Any] = {
-    "points": 1024,
-    "epochs": 400,
-    "batch": 32,
-    "momentum": 0.9,
-    "weight_decay": 1e-4,
-    "smoothing": 0.2,
-    "recalibrate": 0,
-}
+_PAPER: dict[str, Any] = {"points": 1024, "epochs": 400, "batch": 32, "momentum": 0.9, "weight_decay": 1e-4, "smoothing": 0.2}
+_PAPER |= {"recalibrate": 0}
 _SGD_01 = {"optimizer": "sgd", "schedule": "cosine", "lr": 0.1, "min_lr": 0.001}
 _SGD_001 = {"optimizer": "sgd", "schedule": "cosine", "lr": 0.01, "min_lr": 0.0001}
 _ADAM = {"optimizer": "adam", "schedule": "constant", "lr": 1e-4}
 _PAPER_OF = {"dgcnn": _SGD_01, "pointconv": _SGD_001, "pointnet2": _ADAM, "pointnet2_msg": _ADAM}
 
-_QUICK: dict[str, Any] = {
-    "points": 256,
-    "epochs": 20,
-    "batch": 32,
-    "optimizer": "adamw",
-    "schedule": "onecycle",
-    "lr": 3e-3,
-    "weight_decay": 0.01,
-    "clip": 5.0,
-    "scale": 0.2,
-    "jitter": 0.01,
-}  # no label smoothing or dropout: after few epochs they cost ten points (docs/experiments.md)
+_ONE_CYCLE: dict[str, Any] = {"batch": 32, "optimizer": "adamw", "schedule": "onecycle", "clip": 5.0}
+# No label smoothing or dropout: after few epochs they cost ten points (docs/experiments.md).
+_QUICK = {**_ONE_CYCLE, "points": 256, "epochs": 20, "lr": 3e-3, "weight_decay": 0.01, "scale": 0.2, "jitter": 0.01}
 _SAMPLED = 1024
 """Points per cloud for networks that sample the farthest ones themselves."""
 _QUICK_OPTIONS: dict[str, dict[str, Any]] = {
-    "dgcnn": {"width": 0.5, "k": 16, "sample": 256, "dropout": 0.0},
-    "hierarchical_edgeconv": {
-        "width": 0.5,
-        "dropout": 0.0,
-        "npoint": [512, 256, 128, 64],
-        "nsample": [8, 16, 32, 32],
-    },
-    "pointnet": {"width": 0.5, "dropout": 0.0},
-    "pointnet2": {"width": 0.5, "dropout": 0.0, "npoint": [128, 32], "radius": [0.3, 0.6], "nsample": [16, 16]},
+    "dgcnn": {"k": 16, "sample": 256},
+    "hierarchical_edgeconv": {"npoint": [512, 256, 128, 64], "nsample": [8, 16, 32, 32]},
+    "pointnet": {},
+    "pointnet2": {"npoint": [128, 32], "radius": [0.3, 0.6], "nsample": [16, 16]},
     "pointnet2_msg": {
-        "width": 0.5,
-        "dropout": 0.0,
         "npoint": [128, 32],
         "radius": [[0.15, 0.3, 0.5], [0.3, 0.6, 0.9]],
         "nsample": [[8, 8, 16], [8, 8, 16]],
     },
-    "pointconv": {"width": 0.5, "dropout": 0.0, "npoint": [128, 32], "nsample": [16, 16]},
+    "pointconv": {"npoint": [128, 32], "nsample": [16, 16]},
 }
+"""Network → options beside half the width and no dropout."""
 
 _MUON: dict[str, Any] = {"lr": 0.01, "weight_decay": 0.01}
 """Settings of the presets with the optimizer Muon."""
@@ -66,16 +44,7 @@ RECONSTRUCTING = ("autoencoder", "pointnet_reconstruction")
 
 # The paper states neither settings nor loss: those of its PointNet++.
 _PAPER_RECONSTRUCTION: dict[str, Any] = {**_PAPER, **_ADAM, "smoothing": 0.0}
-_QUICK_RECONSTRUCTION: dict[str, Any] = {
-    "points": 512,
-    "epochs": 10,
-    "batch": 32,
-    "optimizer": "adamw",
-    "schedule": "onecycle",
-    "lr": 2e-3,
-    "weight_decay": 1e-4,
-    "clip": 5.0,
-}
+_QUICK_RECONSTRUCTION = {**_ONE_CYCLE, "points": 512, "epochs": 10, "lr": 2e-3, "weight_decay": 1e-4}
 
 PRESETS = {
     "paper": "the settings published with the paper, 400 epochs; for GPUs",
@@ -86,7 +55,7 @@ PRESETS = {
 
 def _sampled(model: str, points: int) -> dict[str, Any]:
     """The options of a network, and more points if it samples them itself."""
-    options = dict(_QUICK_OPTIONS.get(model, {}))
+    options = {"width": 0.5, "dropout": 0.0, **_QUICK_OPTIONS[model]} if model in _QUICK_OPTIONS else {}
     if points <= options.get("sample", 0):
         options.pop("sample", None)  # nothing to sample from
     return {"points": _SAMPLED, "options": options} if {"sample", "npoint"} & options.keys() else {"options": options}

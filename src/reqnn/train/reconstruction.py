@@ -1,48 +1,41 @@
-"""Evaluation of reconstruction: Chamfer distance, exact EMD, and equivariance error."""
+"""Evaluation of reconstruction: Chamfer distance, exact EMD and equivariance error, of one network or of several."""
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from reqnn import data
 from reqnn.data.dataset import PointClouds
-from reqnn.data.rotation import rotate_by
-from reqnn.errors import InputError
+from reqnn.data.rotation import random_rotations, rotate_by
+from reqnn.revision.report import count_parameters
+from reqnn.train.cloud_pictures import BLUE, GREY, RED, camera, draw_grid
 from reqnn.train.distance import chamfer_distance, earth_movers_distance
+from reqnn.train.evaluation import rotated_copies
 from reqnn.train.prediction import predict
+from reqnn.train.run import Run
 from reqnn.train.task import check_outputs
 
 
 @dataclass(frozen=True)
 class ReconstructionEvaluation:
-    """The results on a test set under one rotation protocol, in the units of the clouds.
-
-    Attributes:
-        protocol, copies, seed: of the rotations; `copies` per shape.
-        shapes: the number of test shapes.
-        chamfer: the mean Chamfer distance between the rotated cloud and its reconstruction.
-        per_class: its mean by class name; None if the test set has none of that class.
-        chamfer_change: the largest change of a shape's Chamfer distance between two orientations, upright included.
-        deviation: the largest ‖f(R x) − R f(x)‖ of a point; 0 for an equivariant network.
-        mean_deviation: the mean of these distances.
-        emd: the mean exact earth mover's distance of the first `emd_shapes` shapes, each rotated once; None if not asked for.
-    """
+    """The results on a test set under one rotation protocol, in the units of the clouds."""
 
     protocol: str
-    copies: int
+    copies: int  # rotations per shape
     seed: int
     shapes: int
-    chamfer: float
-    per_class: dict[str, float | None]
-    chamfer_change: float
-    deviation: float
+    chamfer: float  # mean distance between the rotated cloud and its reconstruction
+    per_class: dict[str, float | None]  # None if the test set has none of that class
+    chamfer_change: float  # the largest change for a shape between two orientations, upright included
+    deviation: float  # the largest ‖f(R x) − R f(x)‖ of a point; 0 for an equivariant network
     mean_deviation: float
-    emd: float | None = None
+    emd: float | None = None  # mean exact earth mover's distance of the first `emd_shapes` shapes, each rotated once
     emd_shapes: int = 0
 
     def to_dict(self) -> dict[str, Any]:
@@ -51,23 +44,14 @@ class ReconstructionEvaluation:
 
 
 def evaluate_reconstruction(
-    model: nn.Module,
-    clouds: PointClouds,
-    protocol: str = "AR",
-    copies: int = 10,
-    seed: int = 0,
-    batch: int = 32,
-    emd: int = 0,
+    model: nn.Module, clouds: PointClouds, protocol: str = "AR", copies: int = 10, seed: int = 0, batch: int = 32, emd: int = 0
 ) -> ReconstructionEvaluation:
     """Test a network on clouds rotated by a protocol; `emd` is the number of shapes for the exact EMD.
 
     A copy of the network runs in float64, so that differences between orientations are not rounding.
     """
-    if not len(clouds):
-        raise InputError(f"{clouds.name} {clouds.split}: there are no clouds to test on")
-    copies = 1 if protocol == "NR" else copies
-    rotated = data.rotated_test_set(clouds, clouds.up if protocol == "vertical" else protocol, copies, seed)
-    net = in_double(model)
+    rotated = rotated_copies(clouds, protocol, copies, seed)
+    net, copies = in_double(model), rotated.copies
     matrices = rotated.matrices[:, : 0 if protocol == "NR" else copies]
     found = [
         _one_batch(net, clouds.points[index].double(), matrices[index], batch)
@@ -88,7 +72,7 @@ def evaluate_reconstruction(
         chamfer_change=(chamfer.amax(1) - chamfer.amin(1)).max().item(),
         deviation=offsets.max().item() if offsets.numel() else 0.0,
         mean_deviation=offsets.mean().item() if offsets.numel() else 0.0,
-        emd=_emd(net, clouds.points[:some].double(), rotated.matrices[:some, 0], batch) if some else None,
+        emd=_emd(net, rotate_by(clouds.points[:some].double(), rotated.matrices[:some, 0]), batch) if some else None,
         emd_shapes=some,
     )
 
@@ -112,6 +96,59 @@ def _one_batch(net: nn.Module, points: Tensor, matrices: Tensor, batch: int) -> 
     return torch.stack(chamfer, 1), torch.cat(offsets, 1)
 
 
-def _emd(net: nn.Module, points: Tensor, rotations: Tensor, batch: int) -> float:
-    given = rotate_by(points, rotations)
+def _emd(net: nn.Module, given: Tensor, batch: int) -> float:
     return earth_movers_distance(predict(net, given, batch), given).mean().item()
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The results of one network, one per protocol."""
+
+    name: str
+    run: Run
+    results: list[ReconstructionEvaluation]
+
+    @property
+    def parameters(self) -> int:
+        """The number of parameters."""
+        return count_parameters(self.run.model)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "run": self.name,
+            "config": self.run.config.without_folders(),
+            "parameters": self.parameters,
+            "training": self.run.metrics,
+            "results": [result.to_dict() for result in self.results],
+        }
+
+
+def compare(
+    loaded: dict[str, tuple[Run, PointClouds]], protocols: Sequence[str] = ("NR", "AR"), **settings: int
+) -> list[Comparison]:
+    """Test each run on its clouds under each protocol, all with the same rotations; `settings` as `evaluate_reconstruction`."""
+    return [
+        Comparison(name, run, [evaluate_reconstruction(run.model, clouds, p, **settings) for p in protocols])
+        for name, (run, clouds) in loaded.items()
+    ]
+
+
+def draw_comparison(loaded: dict[str, tuple[Run, PointClouds]], path: Path, seed: int = 0) -> Path:
+    """Draw the first test objects of six classes, upright and rotated, and their reconstructions."""
+    clouds = next(iter(loaded.values()))[1]
+    labels = clouds.labels.tolist()
+    chosen = [labels.index(label) for label in sorted(set(labels))][:6]
+    points = clouds.points[chosen].double()
+    rotated = rotate_by(points, random_rotations(len(points), "AR", torch.Generator().manual_seed(seed)))
+    rows, names, colours = [], [], []
+    for state, given in (("", points), (", rotated", rotated)):
+        rows.append(list(given))
+        names.append(f"input{state}")
+        colours.append(GREY)
+        for name, (run, _) in loaded.items():
+            rows.append(list(predict(run.model, given)))
+            names.append(name.replace(" of ", " of\n"))
+            colours.append(BLUE if run.config.equivariant else RED)
+    titles = [clouds.classes[labels[index]] for index in chosen]
+    return draw_grid(rows, path, titles=titles, names=names, colours=colours, view=camera(clouds.up))

@@ -1,4 +1,4 @@
-"""A training run: settings, network and results."""
+"""A training run: settings, network and results; and another run that starts from its weights."""
 
 from __future__ import annotations
 
@@ -8,16 +8,19 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import nn
+from torch import Tensor, nn
 
 from reqnn.errors import InputError
 from reqnn.models.registry import model_entry
 from reqnn.rules import get_rules
 from reqnn.train.config import TrainConfig, config_from_dict
-from reqnn.train.weights import load_model_tensors, load_tensors, model_tensors, save_tensors
+from reqnn.train.weights import checksum, load_model_tensors, load_tensors, model_tensors, save_tensors
 from reqnn.zoo import create_model
 
 BEST, LAST = "best.safetensors", "last.safetensors"
+
+START = "start.json"
+"""The file in a run's folder about the weights it started from."""
 
 WEIGHTS = Path(__file__).resolve().parents[1] / "weights"
 """The folder of the pretrained weights."""
@@ -25,23 +28,14 @@ WEIGHTS = Path(__file__).resolve().parents[1] / "weights"
 
 @dataclass
 class Run:
-    """The result of `fit` and `load_run`.
+    """The result of `fit` and `load_run`."""
 
-    Attributes:
-        model: the network in eval mode, with the weights of the best epoch or of the given file.
-        config: all settings.
-        classes: class names; output i of a classifier is the logit of classes[i].
-        metrics: the contents of metrics.json: the best validation metric and its epoch, the last row of the log, ….
-        folder: the run's folder.
-        row: the row of the log at these weights.
-    """
-
-    model: nn.Module
+    model: nn.Module  # in eval mode, with the weights of the best epoch or of the given file
     config: TrainConfig
-    classes: tuple[str, ...]
-    metrics: dict[str, Any] = field(default_factory=dict)
+    classes: tuple[str, ...]  # output i of a classifier is the logit of classes[i]
+    metrics: dict[str, Any] = field(default_factory=dict)  # the contents of metrics.json
     folder: Path | None = None
-    row: dict[str, float] = field(default_factory=dict)
+    row: dict[str, float] = field(default_factory=dict)  # of the log, at these weights
 
 
 def build_network(config: TrainConfig, classes: int) -> nn.Module:
@@ -86,6 +80,13 @@ def weights_file(path: str | Path, weights: str = "best") -> Path:
     return file
 
 
+def _load_weights(file: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    tensors, about = load_tensors(file)
+    if "config" not in about:
+        raise InputError(f"{file} is a checkpoint for --resume; the weights are in {BEST} and {LAST} beside it")
+    return tensors, about
+
+
 def load_run(
     path: str | Path, weights: str = "best", model: nn.Module | None = None, options: dict[str, Any] | None = None
 ) -> Run:
@@ -95,9 +96,7 @@ def load_run(
     the network: {"votes": 5}.
     """
     file = weights_file(path, weights)
-    tensors, about = load_tensors(file)
-    if "config" not in about:
-        raise InputError(f"{file} is a checkpoint for --resume; the weights are in {BEST} and {LAST} beside it")
+    tensors, about = _load_weights(file)
     config, classes = config_from_dict(about["config"], str(file)), tuple(about["classes"])
     config = replace(config, options={**config.options, **(options or {})})
     network = build_network(config, len(classes)) if model is None else model
@@ -107,3 +106,44 @@ def load_run(
     report = file.parent / "metrics.json"
     metrics = json.loads(report.read_text(encoding="utf-8")) if report.exists() else {"best": about["log"]}
     return Run(network.eval(), config, classes, metrics, file.parent, about["log"] or {})
+
+
+def start_from(network: nn.Module, config: TrainConfig, classes: tuple[str, ...]) -> dict[str, Any]:
+    """Load the weights of `config.start_from` into the network; return their checksum and settings, for JSON.
+
+    The network must be built alike, by the same rules. If the number of classes differs, the last layer keeps its new weights.
+    """
+    source = config.start_from or ""
+    file = weights_file(source)
+    tensors, about = _load_weights(file)
+    trained = config_from_dict(about["config"], str(file))
+    record = {"weights": checksum(tensors), "config": trained.without_folders()}
+    if config.equivariant and config.rules == "frames" and not trained.equivariant:
+        tensors = {f"model.{name}": tensor for name, tensor in tensors.items()}  # the ordinary network, now in frames
+    before, now = len(about["classes"]), len(classes)
+    if before != now:
+        for name, own in model_tensors(network).items():
+            if name in tensors and tensors[name].shape == (before, *own.shape[1:]) and own.shape[:1] == (now,):
+                tensors[name] = own
+    try:
+        if config.equivariant and trained.equivariant:  # rules change the meaning of weights, not their shapes
+            wanted, found = (f"{some.rules} with {_constants(some)}" for some in (config, trained))
+            if wanted != found:
+                raise InputError(f"{source} was trained by other rules: {found}, not {wanted}")
+        load_model_tensors(network, tensors, source)
+    except InputError as error:
+        raise InputError(f"{error}. Build it as that one was: {_build(trained)}") from error
+    return record
+
+
+def _constants(config: TrainConfig) -> dict[str, Any]:
+    """All constants of a run's rules, including defaults."""
+    rules = get_rules(config.rules).with_options(**config.rule_options)
+    return {name: rules.option(name) for name in sorted(rules.option_names() - {"fused"})}
+
+
+def _build(config: TrainConfig) -> str:
+    """The options of `reqnn train` that determine the shapes of the weights."""
+    kind = " --equivariant" * config.equivariant
+    rules = f" --rules {config.rules} --rule-options '{json.dumps(config.rule_options)}'" * config.equivariant
+    return f"--model {config.model}{kind}{rules} --options '{json.dumps(config.options)}'"

@@ -6,26 +6,20 @@ import math
 from dataclasses import dataclass
 
 from torch import Tensor
+from torch.nn import functional as F
 
 from reqnn.errors import InputError
 from reqnn.train.config import TrainConfig
 from reqnn.train.distance import chamfer_distance
-from reqnn.train.optimization import smoothed_cross_entropy
 
 
 @dataclass(frozen=True)
 class Task:
-    """A task.
+    """A task: its loss, and the metric that selects the best weights."""
 
-    Attributes:
-        name: as in the settings.
-        metric: its name in the log, after `train_` and `validation_`.
-        higher: whether higher values are better.
-    """
-
-    name: str
-    metric: str
-    higher: bool
+    name: str  # as in the settings
+    metric: str  # its name in the log, after `train_` and `validation_`
+    higher: bool  # whether higher values are better: then it is a share
 
     def loss(self, outputs: Tensor, points: Tensor, labels: Tensor) -> Tensor:
         """The mean loss of a batch, a scalar."""
@@ -43,11 +37,11 @@ class Task:
 
     def show(self, value: float) -> str:
         """The metric as text."""
-        return f"{value:.5f}"
+        return f"{100 * value:.1f} %" if self.higher else f"{value:.5f}"
 
     def show_loss(self, value: float) -> str:
         """The loss as text."""
-        return f"{value:.5f}"
+        return f"{value:.3f}" if self.higher else f"{value:.5f}"
 
 
 @dataclass(frozen=True)
@@ -60,25 +54,21 @@ class Classification(Task):
     smoothing: float = 0.0
 
     def loss(self, outputs: Tensor, points: Tensor, labels: Tensor) -> Tensor:
-        """Cross entropy with the settings' smoothing."""
+        """Cross entropy with 1 − ε on the right class and ε/(n − 1) on each other one, as the paper's networks are trained.
+
+        torch's own smoothing puts ε'/n on every class, the right one included; ε' = ε·n/(n − 1) makes the two the same.
+        """
         if outputs.dim() != 2:
             raise InputError(
                 f"the network returns {tuple(outputs.shape)}; classification needs logits (B, classes). Train a network that "
                 "returns clouds with --task reconstruction"
             )
-        return smoothed_cross_entropy(outputs, labels, self.smoothing)
+        n = outputs.shape[1]
+        return F.cross_entropy(outputs, labels, label_smoothing=min(1.0, self.smoothing * n / max(n - 1, 1)))
 
     def scores(self, outputs: Tensor, points: Tensor, labels: Tensor) -> Tensor:
         """1 if correct, else 0."""
         return outputs.argmax(1) == labels
-
-    def show(self, value: float) -> str:
-        """In per cent."""
-        return f"{100 * value:.1f} %"
-
-    def show_loss(self, value: float) -> str:
-        """Three digits."""
-        return f"{value:.3f}"
 
 
 @dataclass(frozen=True)

@@ -14,12 +14,11 @@ from reqnn.errors import InputError
 from reqnn.revision.report import count_parameters
 from reqnn.train import checkpoint
 from reqnn.train.batches import Batches
-from reqnn.train.calibration import recalibrate
 from reqnn.train.checkpoint import Progress
 from reqnn.train.config import TrainConfig
 from reqnn.train.optimization import learning_rate, moving_average_
-from reqnn.train.prediction import predict
-from reqnn.train.reproducible import seed_step
+from reqnn.train.prediction import predict, recalibrate
+from reqnn.train.processes import seed_step
 from reqnn.train.run import BEST, LAST, save_weights
 from reqnn.train.task import Task
 

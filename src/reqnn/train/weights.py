@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections.abc import Iterable
+from contextlib import suppress
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ import torch
 from safetensors import SafetensorError, safe_open
 from torch import Tensor, nn
 
+from reqnn.data.files import atomic_file
 from reqnn.errors import InputError
 
 
@@ -27,14 +28,17 @@ def model_tensors(model: nn.Module) -> dict[str, Tensor]:
 def load_model_tensors(model: nn.Module, tensors: dict[str, Tensor], where: str) -> None:
     """Load the tensors of `model_tensors` into a network of the same architecture; `InputError` if it differs."""
     own = model_tensors(model)
-    missing, extra = sorted(set(own) - set(tensors)), sorted(set(tensors) - set(own))
-    if missing or extra:
-        what = f"it lacks {_some(missing)}" if missing else f"it has {_some(extra)}, which the network lacks"
-        raise InputError(f"{where} does not belong to this network: {what}")
+    problem = ""
+    if missing := sorted(own.keys() - tensors.keys()):
+        problem = f"it lacks {_some(missing)}"
+    elif extra := sorted(tensors.keys() - own.keys()):
+        problem = f"it has {_some(extra)}, which the network lacks"
+    elif other := [name for name in own if own[name].shape != tensors[name].shape]:
+        shapes = (tuple(some[other[0]].shape) for some in (tensors, own))
+        problem = "its {} has shape {}, the network's {}".format(other[0], *shapes)
+    if problem:
+        raise InputError(f"{where} does not belong to this network: {problem}")
     for name, tensor in own.items():
-        if tensor.shape != tensors[name].shape:
-            shapes = f"{tuple(tensors[name].shape)}, the network's {tuple(tensor.shape)}"
-            raise InputError(f"{where} does not belong to this network: its {name} has shape {shapes}")
         tensor.copy_(tensors[name])
 
 
@@ -47,17 +51,11 @@ def save_tensors(path: Path, tensors: dict[str, Tensor], about: dict[str, Any]) 
     """Write tensors and a JSON record as one safetensors file, atomically and synced to disk."""
     stored = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
     metadata = {"reqnn": json.dumps(about), "checksum": checksum(stored)}
-    partial = path.with_name(f".{path.name}.partial")
-    try:
-        with partial.open("wb") as file:
-            file.write(safetensors.torch.save(stored, metadata))
-            file.flush()
-            os.fsync(file.fileno())
-        partial.replace(path)
-        sync_folder(path.parent)
-    except OSError as error:
-        partial.unlink(missing_ok=True)
-        raise InputError(f"{path} cannot be written ({error.strerror or error}); the previous file is intact") from error
+    with atomic_file(path) as partial, partial.open("wb") as file:
+        file.write(safetensors.torch.save(stored, metadata))
+        file.flush()
+        os.fsync(file.fileno())
+    sync_folder(path.parent)
 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -77,16 +75,12 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 def sync_folder(folder: Path) -> None:
     """Sync a folder, so that renames survive a power cut, if the system supports it."""
-    try:
+    with suppress(OSError):
         handle = os.open(folder, os.O_RDONLY)
-    except OSError:
-        return
-    try:
-        os.fsync(handle)
-    except OSError:
-        pass
-    finally:
-        os.close(handle)
+        try:
+            os.fsync(handle)
+        finally:
+            os.close(handle)
 
 
 def checksum(tensors: dict[str, Tensor]) -> str:
@@ -98,6 +92,5 @@ def checksum(tensors: dict[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def _some(names: Iterable[str]) -> str:
-    names = list(names)
+def _some(names: list[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

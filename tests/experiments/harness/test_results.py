@@ -69,7 +69,7 @@ def test_a_damaged_result_is_named(out, text):
 def test_a_run_with_other_settings_is_refused(tmp_path):
     one = trial_of(ONE, TINY)
     check_run(tmp_path, one)
-    one.config.save(tmp_path / "config.json")
+    (tmp_path / "config.json").write_text(one.config.to_json())
     check_run(tmp_path, replace(one, config=replace(one.config, out="here", threads=3)))
     with pytest.raises(InputError, match=r"epochs 2, now 3\. Move it away, or name another folder with --runs"):
         check_run(tmp_path, replace(one, config=replace(one.config, epochs=3)))
@@ -77,7 +77,7 @@ def test_a_run_with_other_settings_is_refused(tmp_path):
 
 def test_what_a_run_began_with_matters_and_not_where_it_was(tmp_path):
     one = trial_of(ONE, TINY)
-    replace(one.config, start_from="there").save(tmp_path / "config.json")
+    (tmp_path / "config.json").write_text(replace(one.config, start_from="there").to_json())
     with pytest.raises(InputError, match="start_from 'there', now None"):
         check_run(tmp_path, one)
     further = replace(one, after=one)

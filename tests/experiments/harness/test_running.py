@@ -141,7 +141,8 @@ def test_a_run_that_was_stopped_before_its_first_checkpoint_begins_again(place):
     run(runs="runs")
     begun = place / "runs" / "longer" / FILE
     begun.mkdir(parents=True)
-    replace(trial_of(select([KEY])[0], further).config, start_from="gone", out=str(begun)).save(begun / "config.json")
+    config = replace(trial_of(select([KEY])[0], further).config, start_from="gone", out=str(begun))
+    (begun / "config.json").write_text(config.to_json())
     shutil.copy(place / "runs" / "quick" / FILE / "config.json", place / "settings.json")
     start = {"config": json.loads((place / "settings.json").read_text())}
     (begun / "start.json").write_text(json.dumps(start))

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from reqnn.models import list_models
-from reqnn.train.calibration import recalibrate
+from reqnn.train.prediction import recalibrate
 from reqnn.zoo import create_model
 from rules.zoo import CLASSIFIERS, small
 from surfaces import surfaces

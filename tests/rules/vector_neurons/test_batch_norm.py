@@ -18,7 +18,7 @@ from equivariance import (
 )
 from reqnn.errors import NoRuleError
 from reqnn.rules.vector_neurons.batch_norm import FADE, NormBatchNorm
-from reqnn.train.calibration import tracking_norms
+from reqnn.train.prediction import tracking_norms
 from reqnn.train.sync import SynchronisedBatchNorm, synchronise
 from rules.vector_neurons.layers import on_quaternions
 

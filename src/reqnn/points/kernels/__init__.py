@@ -15,7 +15,6 @@ from torch import Tensor
 
 from reqnn.kernels import run
 from reqnn.kernels.products import times
-from reqnn.kernels.threads import threads_of_torch
 from reqnn.points._coordinates import extremes
 from reqnn.points.ties import Centered
 
@@ -54,8 +53,8 @@ def serves_width(k: int, points: int, dimension: int) -> bool:
 def farthest_points(xyz: Tensor, distance: Tensor, rank: Tensor, tolerance: Tensor, n: int) -> Tensor:
     """Steps of farthest point sampling: centred xyz (B, N, 3), their norms and ranks (B, N), (B,) -> (B, n) int64."""
     chosen = torch.empty(xyz.shape[0], n, dtype=torch.int64)
-    arguments = (xyz.mT.contiguous(), distance.clone(), torch.zeros_like(distance), rank, tolerance, chosen)
-    _run("farthest", "sample_clouds", arguments, xyz.shape[0])
+    loop = _compiled("farthest").sample_clouds
+    run.run(loop, xyz.mT.contiguous(), distance.clone(), torch.zeros_like(distance), rank, tolerance, chosen)
     return chosen
 
 
@@ -87,26 +86,25 @@ def nearest_points(
 
 
 def sum_gaussians(xyz: Tensor, bandwidth: float) -> Tensor:
-    """Σ_j exp(-‖x_i - x_j‖² / 2h²) at every point, in float64: (B, N, 3) -> (B, N).
+    """Σ_j exp(-‖x_i - x_j‖² / 2h²) at every point of float32 clouds, in float64: (B, N, 3) -> (B, N).
 
-    What is left out is below a quarter of an eps of the type of xyz, beside the sum, which is at least 1.
+    What is left out is below a quarter of a float32 eps, beside the sum, which is at least 1.
     """
     codes = _compiled("gaussian")
     points, order, start, box = _build_trees(xyz.double().contiguous(), codes.BLOCK)
     scale, eps = -0.5 / bandwidth**2, torch.finfo(xyz.dtype).eps
     reach = math.log(4 * xyz.shape[1] / eps) / -scale
     cloud = points.to(xyz.dtype).mT.contiguous()  # the points of the tree are those of xyz, in another order
-    bits = torch.empty(0, dtype=torch.int32 if xyz.element_size() == 4 else torch.int64)
     sums = torch.empty_like(order, dtype=torch.float64)
-    _run("gaussian", "sum_gaussians", (cloud, start, box, cloud.numpy().dtype.type(scale), reach, bits, sums), sums.numel())
+    run.run(codes.sum_gaussians, cloud, start, box, scale, reach, sums)
     return torch.empty_like(sums).scatter_(1, order, sums)
 
 
 def _search_trees(xyz: Tensor, query: Tensor, rule: tuple, output: tuple) -> None:
     padding = (0, TREE_DIMENSION - xyz.shape[2])
     cloud, query = (torch.nn.functional.pad(x.double(), padding).contiguous() for x in (xyz, query))
-    tree = _build_trees(cloud, _compiled("neighbours").LEAF)
-    _run("neighbours", "search_trees", (*tree, cloud, query, *rule, *output), output[1].numel())
+    codes = _compiled("neighbours")
+    run.run(codes.search_trees, *_build_trees(cloud, codes.LEAF), cloud, query, *rule, *output)
 
 
 def _build_trees(cloud: Tensor, leaf: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
@@ -142,9 +140,8 @@ def _search_rows(xyz: Tensor, query: Tensor, about: Centered, rule: tuple, outpu
         for part in (slice(i, i + rows) for i in range(0, query.shape[1], rows)):
             with torch.autocast("cpu", enabled=False):
                 product = q[b, part] @ x[b].mT if clouds > 1 else times(q[b.start, part], x[b.start])[None]
-            out = tuple(x[b, part] for x in output)
-            given = (square[b], length[b, part], reach[b], error, xyz[b], query[b, part], order[b], tolerance[b], *bounds)
-            _run("neighbours", "search_rows", (product, *given, *out), out[1].numel())
+            given = (length[b, part], reach[b], error, product, square[b], xyz[b], query[b, part], order[b], tolerance[b])
+            run.run(_compiled("neighbours").search_rows, *given, *bounds, *(x[b, part] for x in output))
 
 
 def _error(xyz: Tensor) -> tuple[float, float]:
@@ -158,17 +155,6 @@ def _error(xyz: Tensor) -> tuple[float, float]:
     additions = dimension if dimension <= 4 * lanes else dimension / lanes + lanes
     relative = ((additions + 3) / 2 + 1) * eps / 2 + ((dimension + 3) / 2 + 1) * torch.finfo(torch.float64).eps / 2
     return 1.1 * relative, 2 * (dimension * torch.finfo(xyz.dtype).smallest_normal * eps) ** 0.5
-
-
-def _run(module: str, name: str, arguments: tuple, rows: int) -> None:
-    """Call a kernel on as many threads as torch uses; on one, without numba's thread pool, which no fork survives."""
-    kernels = _compiled(module)
-    arrays = [x.numpy() if isinstance(x, Tensor) else x for x in arguments]
-    if torch.get_num_threads() == 1 or rows == 1:
-        getattr(kernels, name)(*arrays, 0, rows)
-        return
-    with threads_of_torch():
-        getattr(kernels, f"{name}_in_parallel")(*arrays)
 
 
 def _compiled(module: str) -> Any:

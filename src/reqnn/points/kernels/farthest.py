@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numba import prange
 
-from reqnn.kernels.compile import compiled, parallel
+from reqnn.kernels.compile import compiled, loop
 
 
 @compiled(fastmath={"nnan", "nsz"})
@@ -52,22 +52,19 @@ def _choose(distance, total, rank, threshold, slack):
 
 
 @compiled
-def sample_clouds(xyz, distance, total, rank, tolerance, chosen, first, last):
-    """Sample clouds `first` … `last` - 1 of centred xyz (B, 3, N) with first distances (B, N) into chosen (B, n)."""
-    for cloud in range(first, last):
-        x, y, z = xyz[cloud, 0], xyz[cloud, 1], xyz[cloud, 2]
-        near, far = distance[cloud], total[cloud]
-        largest = near.max()
-        for step in range(chosen.shape[1]):
-            slack = tolerance.dtype.type(step) * tolerance[cloud]
-            i = _choose(near, far, rank[cloud], largest - tolerance[cloud], slack)
-            chosen[cloud, step] = i
-            near[i] = -np.inf
-            largest = _update(x, y, z, x[i], y[i], z[i], near, far)
+def _sample(xyz, distance, total, rank, tolerance, chosen):
+    """Sample one cloud: centred xyz (3, N), first distances (N,), into chosen (n,)."""
+    x, y, z = xyz[0], xyz[1], xyz[2]
+    largest = distance.max()
+    for step in range(chosen.size):
+        i = _choose(distance, total, rank, largest - tolerance, distance.dtype.type(step) * tolerance)
+        chosen[step] = i
+        distance[i] = -np.inf
+        largest = _update(x, y, z, x[i], y[i], z[i], distance, total)
 
 
-@parallel
-def sample_clouds_in_parallel(xyz, distance, total, rank, tolerance, chosen):
-    """`sample_clouds` for all, one cloud a task."""
-    for cloud in prange(xyz.shape[0]):
-        sample_clouds(xyz, distance, total, rank, tolerance, chosen, cloud, cloud + 1)
+@loop()
+def sample_clouds(xyz, distance, total, rank, tolerance, chosen):
+    """Sample centred clouds xyz (B, 3, N) with first distances (B, N) into chosen (B, n), one cloud a task."""
+    for b in prange(xyz.shape[0]):
+        _sample(xyz[b], distance[b], total[b], rank[b], tolerance[b], chosen[b])

@@ -3,16 +3,15 @@
 
 The exponential of the C library is a call for each number; this one is arithmetic alone, which the compiler turns into
 vector instructions: exp(t) = 2ⁿ·exp(r) with n = ⌊t/ln 2 + ½⌋, |r| ≤ ln 2 / 2, a polynomial for exp(r) and the bits of
-2ⁿ written down. It is right to an ulp or two. Sums of a block are in the type of the cloud, those of blocks in float64.
+2ⁿ written down. It is right to an ulp or two. Sums of a block are in float32, those of blocks in float64.
 """
 
 from __future__ import annotations
 
 import numpy as np
-from numba import prange, types
-from numba.extending import overload
+from numba import prange
 
-from reqnn.kernels.compile import compiled, parallel
+from reqnn.kernels.compile import compiled, loop
 
 BLOCK = 128  # points of a block, at most
 CHUNK = 64  # rows of a task
@@ -21,7 +20,7 @@ F = np.float32
 
 
 @compiled(fastmath={"contract"})
-def _exponential_single(t, bits):
+def _exponential(t, bits):
     """exp(t) = t'·2ⁿ for t ≤ 0, in place, with the bits of 2ⁿ; polynomial of Cephes' expf."""
     for j in range(t.size):
         x = t[j] if t[j] > F(-87) else F(-87)
@@ -35,40 +34,6 @@ def _exponential_single(t, bits):
         p = p * r + F(5.0000001201e-1)
         t[j] = p * r * r + r + F(1)
         bits[j] = (np.int32(n) + np.int32(127)) << np.int32(23)
-
-
-@compiled(fastmath={"contract"})
-def _exponential_double(t, bits):
-    """exp(t) = t'·2ⁿ for t ≤ 0, in place, with the bits of 2ⁿ; the Taylor polynomial of degree 12 is off by 2e-16."""
-    for j in range(t.size):
-        x = t[j] if t[j] > -700.0 else -700.0
-        n = np.floor(x * 1.4426950408889634 + 0.5)
-        r = (x - n * 6.93147180369123816490e-01) - n * 1.90821492927058770002e-10
-        p = 1 / 479001600
-        p = p * r + 1 / 39916800
-        p = p * r + 1 / 3628800
-        p = p * r + 1 / 362880
-        p = p * r + 1 / 40320
-        p = p * r + 1 / 5040
-        p = p * r + 1 / 720
-        p = p * r + 1 / 120
-        p = p * r + 1 / 24
-        p = p * r + 1 / 6
-        p = p * r + 1 / 2
-        p = p * r + 1.0
-        t[j] = p * r + 1.0
-        bits[j] = np.int64(np.int32(n) + np.int32(1023)) << np.int64(52)
-
-
-def _exponential(t, bits):
-    """One of the two, by the type of t."""
-
-
-@overload(_exponential)
-def _choose_exponential(t, bits):
-    if t.dtype == types.float32:
-        return lambda t, bits: _exponential_single(t, bits)
-    return lambda t, bits: _exponential_double(t, bits)
 
 
 @compiled(fastmath={"contract"})
@@ -89,15 +54,11 @@ def _dot(a, b):
 
 
 @compiled
-def sum_gaussians(xyz, start, box, scale, reach, bits, out, first, last):
-    """Σ_j exp(scale·‖x_i - x_j‖²) over all within `reach`, at least: rows `first` … `last` - 1 of all B·N into out (B, N).
-
-    xyz (B, 3, N) in the order of its tree, whose leaves are the last of start (nodes, 2) and of box (B, nodes, 6); bits (0,)
-    has the type of the integers that are as wide as a coordinate.
-    """
+def _sum_rows(xyz, start, box, scale, reach, out, first, last):
+    """`sum_gaussians` for rows `first` … `last` - 1 of all B·N."""
     points = xyz.shape[2]
     leaf, nodes = start.shape[0] // 2, start.shape[0]
-    exponents, powers = np.empty(BLOCK, xyz.dtype), np.empty(BLOCK, bits.dtype)
+    exponents, powers = np.empty(BLOCK, np.float32), np.empty(BLOCK, np.int32)
     for row in range(first, last):
         b, i = row // points, row % points
         x, y, z = xyz[b, 0], xyz[b, 1], xyz[b, 2]
@@ -112,13 +73,16 @@ def sum_gaussians(xyz, start, box, scale, reach, bits, out, first, last):
             t, power = exponents[: hi - lo], powers[: hi - lo]
             _exponents(x[lo:hi], y[lo:hi], z[lo:hi], x[i], y[i], z[i], scale, t)
             _exponential(t, power)
-            total += _dot(t, power.view(xyz.dtype))
+            total += _dot(t, power.view(np.float32))
         out[b, i] = total
 
 
-@parallel
-def sum_gaussians_in_parallel(xyz, start, box, scale, reach, bits, out):
-    """`sum_gaussians` for all rows."""
+@loop()
+def sum_gaussians(xyz, start, box, scale, reach, out):
+    """Σ_j exp(scale·‖x_i - x_j‖²) over all within `reach`, at least, into out (B, N).
+
+    xyz (B, 3, N) float32 in the order of its tree, whose leaves are the last of start (nodes, 2) and of box (B, nodes, 6).
+    """
     rows = out.size
     for task in prange((rows + CHUNK - 1) // CHUNK):
-        sum_gaussians(xyz, start, box, scale, reach, bits, out, task * CHUNK, min(rows, (task + 1) * CHUNK))
+        _sum_rows(xyz, start, box, scale, reach, out, task * CHUNK, min(rows, (task + 1) * CHUNK))

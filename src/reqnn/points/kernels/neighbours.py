@@ -16,7 +16,7 @@ from __future__ import annotations
 import numpy as np
 from numba import prange
 
-from reqnn.kernels.compile import compiled, parallel
+from reqnn.kernels.compile import compiled, loop
 
 DONE, UNCLEAR, OPEN = 0, 1, 2
 LEAF = 12  # points in a leaf of the tree, at most
@@ -198,12 +198,9 @@ def _write(distance, index, k, limit, rel, floor, found):
 
 
 @compiled
-def search_trees(points, order, start, box, xyz, query, place, tolerance, limit, rel, floor,
-                 found, status, candidates, beyond, first, last):  # fmt: skip
-    """Neighbours of queries `first` … `last` - 1 of all B·M: found (B, M, k) and status (B, M).
-
-    Where that is UNCLEAR, candidates (B, M, width) hold who may be one, and beyond (B, M) how far all others are at least.
-    """
+def _ask_trees(points, order, start, box, xyz, query, place, tolerance, limit, rel, floor,
+               found, status, candidates, beyond, first, last):  # fmt: skip
+    """`search_trees` for queries `first` … `last` - 1 of all B·M."""
     k, narrow, total = found.shape[2], candidates.shape[2], order.shape[1]
     square, index = np.empty(WIDEST), np.empty(WIDEST, np.int64)
     stack, bounds = np.empty(64, np.int64), np.empty(64)
@@ -230,14 +227,17 @@ def search_trees(points, order, start, box, xyz, query, place, tolerance, limit,
             break
 
 
-@parallel
-def search_trees_in_parallel(points, order, start, box, xyz, query, place, tolerance, limit, rel, floor,
-                             found, status, candidates, beyond):  # fmt: skip
-    """`search_trees` for all queries."""
+@loop()
+def search_trees(points, order, start, box, xyz, query, place, tolerance, limit, rel, floor,
+                 found, status, candidates, beyond):  # fmt: skip
+    """Neighbours of all queries: found (B, M, k) and status (B, M).
+
+    Where that is UNCLEAR, candidates (B, M, width) hold who may be one, and beyond (B, M) how far all others are at least.
+    """
     rows = status.size
     for task in prange((rows + CHUNK - 1) // CHUNK):
-        search_trees(points, order, start, box, xyz, query, place, tolerance, limit, rel, floor,
-                     found, status, candidates, beyond, task * CHUNK, min(rows, (task + 1) * CHUNK))  # fmt: skip
+        _ask_trees(points, order, start, box, xyz, query, place, tolerance, limit, rel, floor,
+                   found, status, candidates, beyond, task * CHUNK, min(rows, (task + 1) * CHUNK))  # fmt: skip
 
 
 @compiled(fastmath={"reassoc", "contract"})
@@ -310,12 +310,9 @@ def _smallest(values, width, value, index):
 
 
 @compiled
-def search_rows(product, square, length, reach, error, xyz, query, place, tolerance, rel, floor,
-                found, status, candidates, beyond, first, last):  # fmt: skip
-    """As `search_trees`, from the products ⟨q, x⟩ (B, M, N) and squares ‖x‖² (B, N) of centred queries and points.
-
-    With their norms ‖q‖, length (B, M), they give ‖q - x‖² to within error·(‖q‖ + reach)², reach (B,) the largest ‖x‖.
-    """
+def _ask_rows(length, reach, error, product, square, xyz, query, place, tolerance, rel, floor,
+              found, status, candidates, beyond, first, last):  # fmt: skip
+    """`search_rows` for queries `first` … `last` - 1 of all B·M."""
     k, narrow, total = found.shape[2], candidates.shape[2], xyz.shape[1]
     value, index, distance = np.empty(WIDEST, square.dtype), np.empty(WIDEST, np.int64), np.empty(WIDEST)
     values, two = np.empty(total, square.dtype), square.dtype.type(2)
@@ -359,11 +356,14 @@ def search_rows(product, square, length, reach, error, xyz, query, place, tolera
             break
 
 
-@parallel
-def search_rows_in_parallel(product, square, length, reach, error, xyz, query, place, tolerance, rel, floor,
-                            found, status, candidates, beyond):  # fmt: skip
-    """`search_rows` for all queries."""
+@loop()
+def search_rows(length, reach, error, product, square, xyz, query, place, tolerance, rel, floor,
+                found, status, candidates, beyond):  # fmt: skip
+    """As `search_trees`, from the products ⟨q, x⟩ (B, M, N) and squares ‖x‖² (B, N) of centred queries and points.
+
+    With their norms ‖q‖, length (B, M), they give ‖q - x‖² to within error·(‖q‖ + reach)², reach (B,) the largest ‖x‖.
+    """
     rows = status.size
     for task in prange((rows + CHUNK - 1) // CHUNK):
-        search_rows(product, square, length, reach, error, xyz, query, place, tolerance, rel, floor,
-                    found, status, candidates, beyond, task * CHUNK, min(rows, (task + 1) * CHUNK))  # fmt: skip
+        _ask_rows(length, reach, error, product, square, xyz, query, place, tolerance, rel, floor,
+                  found, status, candidates, beyond, task * CHUNK, min(rows, (task + 1) * CHUNK))  # fmt: skip

@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from reqnn.train.calibration import recalibrate, tracking_norms
+from reqnn.train.prediction import recalibrate, tracking_norms
 from reqnn.train.run import build_network
 
 

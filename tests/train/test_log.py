@@ -1,16 +1,17 @@
 import sys
+from pathlib import Path
 
 import pytest
 
-from reqnn.train import display
-from reqnn.train.display import Display, clock
+from reqnn.train import log
+from reqnn.train.log import Display, clock, draw_curve
 from reqnn.train.task import Classification, Reconstruction
 
 ROW = {"epoch": 1, "step": 5, "train_loss": 1.25, "train_accuracy": 0.5, "validation_accuracy": 0.25}
 
 
 def test_lines_where_there_is_no_terminal(capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(display, "PAUSE", -1.0)
+    monkeypatch.setattr(log, "PAUSE", -1.0)
     with Display(Classification(), epochs=2, steps=10, start=0, batch=8) as shown:
         shown.step(1, 1, loss=2.0, metric=0.125)
         shown.epoch(ROW, best=0.25)
@@ -56,3 +57,10 @@ def test_a_small_distance_is_shown_with_its_digits(capsys: pytest.CaptureFixture
     with Display(Reconstruction(), epochs=2, steps=10, start=0, batch=8) as shown:
         shown.epoch(row, best=0.0021)
     assert capsys.readouterr().out.startswith("epoch 1/2  loss 0.00123  chamfer 0.00123  validation 0.00210 (best 0.00210)")
+
+
+@pytest.mark.parametrize("task", [Classification(), Reconstruction()], ids=lambda task: task.metric)
+def test_the_curve_is_a_picture(task: Classification | Reconstruction, tmp_path: Path) -> None:
+    names = [f"{part}_{what}" for part in ("train", "validation") for what in ("loss", task.metric)]
+    draw_curve([{"epoch": epoch, **dict.fromkeys(names, 1 / epoch)} for epoch in (1, 2)], task, tmp_path / "curve.png")
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
