@@ -102,6 +102,26 @@ LONGEST = Budget(
     after=LONGER,
 )
 
+WIDE = Budget(
+    name="wide",
+    summary="all shapes, a quarter of the centres, up to half the width, Muon: one to two hours a cell on one core",
+    settings={
+        **_SMALL,
+        "points": 1024,
+        "optimizer": "muon",
+        "lr": 0.01,
+        "ema": 0.999,
+        "stretch": 0.1,
+        "point_dropout": 0.25,
+    },
+    networks={
+        "dgcnn": {"options": {**_FEWER_CENTRES["dgcnn"]["options"], "width": 0.5}},
+        "pointnet2": {"options": {**_FEWER_CENTRES["pointnet2"]["options"], "width": 0.5}},
+        "pointconv": _FEWER_CENTRES["pointconv"],
+    },
+    cells={"modelnet40": {"epochs": 32}, "modelnet40/dgcnn": {"epochs": 48}, "3d-mnist": {"epochs": 30}},
+)
+
 REDUCED = Budget(
     name="reduced",
     summary="all training and test shapes, 128 points, a quarter of the width, few epochs: under two hours on one core in all",
@@ -129,7 +149,7 @@ QUICK = Budget(
     test_shapes=200,
 )
 
-BUDGETS: dict[str, Budget] = {budget.name: budget for budget in (QUICK, REDUCED, LONG, LONGER, LONGEST, FULL)}
+BUDGETS: dict[str, Budget] = {budget.name: budget for budget in (QUICK, REDUCED, LONG, LONGER, LONGEST, WIDE, FULL)}
 """From the smallest to the largest."""
 
 

@@ -9,6 +9,13 @@ import time
 from pathlib import Path
 
 import pytest
+import tyro
+
+from experiments.harness.trial import differing
+from experiments.paper.budgets import config_of, get_budget
+from experiments.paper.experiments import experiments
+from experiments.queue.__main__ import load_cells
+from reqnn.commands.train import Train
 
 ROOT = Path(__file__).parents[2]
 TINY = [
@@ -57,3 +64,10 @@ def test_a_stopped_queue_continues_with_the_same_cell(tmp_path: Path) -> None:
     listed = json.loads((tmp_path / "queue.json").read_text())
     (tmp_path / "queue.json").write_text(json.dumps([listed[0], listed[2]]))
     assert run(command).stdout == "all cells are finished\n"
+
+
+def test_cells_of_table_4_have_the_settings_of_their_budget():
+    budget, cells = get_budget("wide"), {cell.name: cell.arguments for cell in load_cells(ROOT / "experiments/queue/queue.json")}
+    for one in experiments():
+        trained = tyro.cli(Train, args=cells[one.stem], default=Train.defaults(cells[one.stem]))
+        assert not differing(trained.config, config_of(one, budget)), one.stem
