@@ -67,7 +67,8 @@ def test_a_stopped_queue_continues_with_the_same_cell(tmp_path: Path) -> None:
 
 
 def test_cells_of_table_4_have_the_settings_of_their_budget():
-    budget, cells = get_budget("wide"), {cell.name: cell.arguments for cell in load_cells(ROOT / "experiments/queue/queue.json")}
+    budget = get_budget("wide")
+    cells = {cell.name: cell.arguments for cell in load_cells(ROOT / "experiments/queue/queue.json")}
     for one in experiments():
         trained = tyro.cli(Train, args=cells[one.stem], default=Train.defaults(cells[one.stem]))
         assert not differing(trained.config, config_of(one, budget)), one.stem
