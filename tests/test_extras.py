@@ -42,7 +42,7 @@ report = reqnn.audit(net, points, rotations=2)
 assert report.ok, str(report)
 dgcnn = reqnn.create_model("dgcnn", equivariant=True, num_classes=3, width=0.125, k=4)
 assert dgcnn(torch.randn(2, 32, 3)).shape == (2, 3)
-trained = reqnn.load("dgcnn-modelnet40")
+trained = reqnn.load("dgcnn.paper.modelnet40")
 assert len(trained.classes) == 40
 """
 COMMANDS = {

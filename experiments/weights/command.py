@@ -19,7 +19,7 @@ class ExportWeights(Command):
     layer, for the card. In the package's folder, the default, `reqnn.load(NAME)` and `reqnn predict` find it.
 
     Examples:
-        python -m experiments export-weights runs/table4/longest/modelnet40-dgcnn-reqnn dgcnn-modelnet40 --half
+        python -m experiments export-weights runs/table4/longest/modelnet40-dgcnn-reqnn dgcnn.paper.modelnet40 --half
         python -m experiments export-weights runs/mine my-network --options '{"votes": 5}' --out weights
     """
 
@@ -27,7 +27,7 @@ class ExportWeights(Command):
     """A run's folder, or one of its weights files."""
 
     name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
-    """What the weights are called: dgcnn-modelnet40."""
+    """What the weights are called: dgcnn.paper.modelnet40."""
 
     out: Annotated[str | None, optional("FOLDER")] = None
     """The folder to write to. Default: that of the installed package."""

@@ -59,7 +59,9 @@ def export_weights(
     """
     target = Path(folder or run_files.WEIGHTS) / f"{name}.safetensors"
     if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name):
-        raise InputError(f"{name!r} is no name for weights; take small letters, digits and hyphens, such as dgcnn-modelnet40")
+        raise InputError(
+            f"{name!r} is no name for weights; take small letters, digits and hyphens, such as dgcnn.paper.modelnet40"
+        )
     if target.exists() and not replace_existing:
         raise InputError(f"{target} exists; --replace takes its place, another name leaves it")
     trained = load_run(run, options=options)

@@ -11,7 +11,7 @@ from experiments.weights.export import LARGEST
 from reqnn.errors import InputError
 from reqnn.pretrained import list_weights, load
 from reqnn.train import load_run
-from reqnn.train.run import weights_file
+from reqnn.train.run import FORMER_NAMES, weights_file
 
 
 def test_a_run_is_loaded_ready_for_use(run_folder, test_digits):
@@ -72,3 +72,9 @@ def test_what_ships_is_small_known_and_invariant(name):
             logits = net.double()(points)
             torch.testing.assert_close(logits, net.double()(rotated), rtol=1e-6, atol=1e-6)
             assert (logits[0] - logits[1]).abs().max() > 0.01
+
+
+@pytest.mark.parametrize(("former", "name"), FORMER_NAMES.items())
+def test_former_names_are_understood(former, name):
+    assert weights_file(former) == weights_file(name)
+    assert former not in list_weights()

@@ -11,7 +11,7 @@ import tyro
 from reqnn.commands.base import NOT_OK, OK, Command, busy, optional, write_json
 from reqnn.errors import InputError
 
-DEFAULT = "best-modelnet40"
+DEFAULT = "dgcnn.full.modelnet40"
 
 
 @dataclass(kw_only=True)

@@ -8,7 +8,7 @@ from typing import Any
 
 from reqnn.errors import InputError, did_you_mean
 from reqnn.revision.report import count_parameters
-from reqnn.train.run import Run, list_weights, load_run, weights_file
+from reqnn.train.run import FORMER_NAMES, Run, list_weights, load_run, weights_file
 
 
 def load(name_or_path: str | Path) -> Any:
@@ -18,7 +18,7 @@ def load(name_or_path: str | Path) -> Any:
     (`points`: points per cloud) and, for pretrained weights, the test results.
     """
     name, known = str(name_or_path), list_weights()
-    if name not in known and not Path(name).expanduser().exists():
+    if name not in (*known, *FORMER_NAMES) and not Path(name).expanduser().exists():
         there = ", ".join(known) or "none in this version"
         what = f"{name!r} names no pretrained weights, run or weights file"
         raise InputError(f"{what}; pretrained weights: {there}{did_you_mean(name, known)}")

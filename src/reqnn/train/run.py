@@ -23,7 +23,14 @@ START = "start.json"
 """The file in a run's folder about the weights it started from."""
 
 WEIGHTS = Path(__file__).resolve().parents[1] / "weights"
-"""The folder of the pretrained weights."""
+"""The folder of the pretrained weights, files named NETWORK.RULES.DATA."""
+
+FORMER_NAMES = {
+    "best-modelnet40": "dgcnn.full.modelnet40",
+    "dgcnn-modelnet40": "dgcnn.paper.modelnet40",
+    "dgcnn-3d-mnist": "dgcnn.paper.3d-mnist",
+}
+"""Names of pretrained weights in version 0.1 → their names now."""
 
 
 @dataclass
@@ -71,8 +78,9 @@ def list_weights() -> list[str]:
 
 def weights_file(path: str | Path, weights: str = "best") -> Path:
     """The weights file of a pretrained name or of a run's folder (`best` or `last`), or the file itself."""
-    if path in list_weights():
-        return WEIGHTS / f"{path}.safetensors"
+    name = FORMER_NAMES.get(str(path), str(path))
+    if name in list_weights():
+        return WEIGHTS / f"{name}.safetensors"
     path = Path(path).expanduser()
     file = path / f"{weights}.safetensors" if path.is_dir() else path
     if not file.exists():
