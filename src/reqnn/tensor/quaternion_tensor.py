@@ -335,6 +335,27 @@ def _rebuild(components: Tensor, axis: int | None, layout: str) -> QuaternionTen
     return QuaternionTensor(components, axis, layout)
 
 
+def adopt(target: Tensor, value: QuaternionTensor) -> QuaternionTensor:
+    """Make a plain real tensor a quaternion tensor with this value, under the same name: zeros that are written to in place.
+
+    Its class is exchanged, as torch does when a lazy parameter gets its shape.
+    """
+    if torch.compiler.is_compiling() or type(target) is not Tensor or target._is_view() or _is_shared(target):
+        raise NoRuleError(
+            "quaternion features are written in place into real zeros that are, or have, a view, or are part of a graph: use the "
+            "out-of-place form on torch.zeros_like(features)"
+        )
+    target.__class__ = QuaternionTensor
+    target.__dict__.update(value.__dict__)
+    target._aliases = weakref.WeakValueDictionary({id(target): target})  # type: ignore[attr-defined]
+    return target  # type: ignore[return-value]
+
+
+def _is_shared(x: Tensor) -> bool:
+    """Whether another tensor looks at the same memory."""
+    return bool(torch._C._storage_Use_Count(x.untyped_storage()._cdata) > 2)  # x, and the storage that is asked
+
+
 def from_real(x: Tensor, axis: int, context: Context | None = None, scalars: int = 0) -> QuaternionTensor:
     """A real tensor with 3·V (+ scalars) channels on `axis`, as quaternions: x = 0 + x·i + y·j + z·k (paper, section 3.1).
 

@@ -31,6 +31,30 @@ def require_quaternion(x: Any, what: str) -> QuaternionTensor:
     return x
 
 
+def is_zeros(x: Any) -> bool:
+    """Whether a real tensor holds nothing but zeros, which are zero quaternions, too; graphs trust what the dry run has found."""
+    if type(x) is not Tensor or x.requires_grad:
+        return False
+    return torch.compiler.is_compiling() or x.is_meta or not bool(x.any())
+
+
+def zero_quaternions(x: Any, like: Any) -> QuaternionTensor:
+    """The target of a write: quaternions as they are, or real zeros as quaternions of the kind that are written there."""
+    if isinstance(x, QuaternionTensor):
+        return x
+    if not isinstance(like, QuaternionTensor) or not is_zeros(x):
+        raise NoRuleError(
+            "quaternion features are written into a real tensor that is not 0 everywhere; make it with features.new_zeros(…) or "
+            "torch.zeros(…), or build the result with torch.cat / torch.stack"
+        )
+    shape, axis = list(x.shape), None if like.axis is None else like.axis - like.rank
+    if axis is not None and len(shape) >= -axis and shape[axis] == lay.width(like.vectors):
+        shape[axis] = len(like.vectors)
+    elif axis is not None:
+        raise NoRuleError(f"{lay.describe(like.vectors)} are written into zeros of shape {tuple(x.shape)}")
+    return like.like(like.components.new_zeros(like.components.shape[0], *shape), axis, like.vectors)
+
+
 def refuse_over_vectors(x: QuaternionTensor, dims: Sequence[int], what: str) -> None:
     """An operation that would run along x, y and z."""
     for dim in dims:

@@ -89,6 +89,10 @@ class NormBatchNorm(nn.Module):
         super().__init__()
         self.norms = norms
 
+    def reset_parameters(self) -> None:
+        """As the batch-norm has it in whose place it stands; networks of PyTorch Geometric call it."""
+        self.norms.reset_parameters()
+
     def forward(self, x: Q) -> Q:
         """Give each vector the normalised length."""
         if not isinstance(x, Q):
