@@ -75,11 +75,13 @@ def call(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) 
         target = args[0]
         if type(target) is torch.Tensor and type(result) is torch.Tensor:
             return target.copy_(result)  # distances, say: dist.addmm_(1, -2, x, y.T)
-        if rule.row == "structure" and not isinstance(target, QuaternionTensor) and isinstance(result, QuaternionTensor):
-            return adopt(target, result)  # the rule has seen that it was 0: x.new_zeros(…).scatter_add_(…)
-        if not isinstance(target, QuaternionTensor) or not isinstance(result, QuaternionTensor):
-            refusal = NoRuleError("a real tensor cannot take quaternion values in place (nor the other way round)")
-            raise refusal.located(name, enclosing_module(context.names), user_frame())
+        try:
+            if isinstance(result, QuaternionTensor) and not isinstance(target, QuaternionTensor):
+                return adopt(target, result)  # x.new_zeros(…).scatter_add_(…)
+            if not isinstance(result, QuaternionTensor):
+                raise NoRuleError("quaternion features cannot take real values in place")
+        except NoRuleError as error:
+            raise error.located(name, enclosing_module(context.names), user_frame()) from None
         return target.reshaped_to(result) if rule.name in _RESHAPING else target.become(result, rule.linear)
     return result
 

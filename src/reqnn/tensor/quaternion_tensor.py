@@ -335,11 +335,26 @@ def _rebuild(components: Tensor, axis: int | None, layout: str) -> QuaternionTen
     return QuaternionTensor(components, axis, layout)
 
 
+NOT_ZEROS = (
+    "quaternion features are written into a real tensor that is not 0 everywhere; make it with features.new_zeros(…) or "
+    "torch.zeros(…), or build the result with torch.cat / torch.stack"
+)
+
+
+def is_zeros(x: Any) -> bool:
+    """Whether a real tensor holds nothing but zeros, which are zero quaternions, too; graphs trust what the dry run has found."""
+    if type(x) is not Tensor or x.requires_grad:
+        return False
+    return torch.compiler.is_compiling() or x.is_meta or not bool(x.any())
+
+
 def adopt(target: Tensor, value: QuaternionTensor) -> QuaternionTensor:
     """Make a plain real tensor a quaternion tensor with this value, under the same name: zeros that are written to in place.
 
     Its class is exchanged, as torch does when a lazy parameter gets its shape.
     """
+    if not is_zeros(target):
+        raise NoRuleError(NOT_ZEROS)
     if torch.compiler.is_compiling() or type(target) is not Tensor or target._is_view() or _is_shared(target):
         raise NoRuleError(
             "quaternion features are written in place into real zeros that are, or have, a view, or are part of a graph: use the "

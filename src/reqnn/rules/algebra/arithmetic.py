@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 from reqnn.errors import NoRuleError
-from reqnn.rules.algebra.base import algebra, align, broadcast_axis, per_entry, same_parts, structural
+from reqnn.rules.algebra.base import algebra, align, as_real_part, broadcast_axis, per_entry, same_parts, structural
 from reqnn.tensor import QuaternionTensor as Q
 from reqnn.tensor import layout as lay
 from reqnn.tensor.markers import RemovedBias
+from reqnn.tensor.quaternion_tensor import is_zeros
 
 
 def rule(*names: str) -> Any:
@@ -22,20 +23,25 @@ def rule(*names: str) -> Any:
 @rule("add")
 def add(a: Any, b: Any, *, alpha: float = 1) -> Any:
     """p + q; a parameter that is added is a bias, and goes (paper, section 3.3, "Convolution")."""
-    for x, other in ((a, b), (b, a)):
-        if isinstance(x, Q) and not isinstance(other, Q):
-            return _add_real(x, other)
+    if not isinstance(b, Q):
+        return _add_real(a, b, alpha)
+    if not isinstance(a, Q):
+        return _add_real(b if alpha == 1 else mul(b, alpha), a)
     a, b = same_parts(a, b)
     axis, layout = broadcast_axis(a, b)
     rank = max(a.rank, b.rank)
     return a.like(torch.add(align(a.components, rank), align(b.components, rank), alpha=alpha), axis, layout)
 
 
-def _add_real(x: Q, other: Any) -> Q:
+def _add_real(x: Q, other: Any, factor: float = 1) -> Q:
+    """x + factor·other: only zeros may be added, or what is to go; to features with a real part, any numbers."""
     if isinstance(other, (int, float)) and other == 0:
         return x.same(x.components.clone())  # what is added to next in place is not x
-    if isinstance(other, RemovedBias):
+    if isinstance(other, RemovedBias) or is_zeros(other):
         return _broadcast_like(x, other)
+    real = as_real_part(other, x)
+    if real is not None:
+        return add(x, real, alpha=factor)
     if isinstance(other, Tensor) and x.context.plan is not None and x.context.plan.owner(other) is not None:
         _refuse_sets(x, other)
         if x.context.plan.drop(other):
@@ -73,7 +79,7 @@ def _broadcast_like(x: Q, other: Tensor) -> Q:
 @rule("sub")
 def sub(a: Any, b: Any, *, alpha: float = 1) -> Q:
     """p − q."""
-    return add(a, mul(b, -alpha) if isinstance(b, Q) else b)
+    return add(a, b, alpha=-alpha)
 
 
 @rule("rsub")
@@ -161,6 +167,12 @@ def absolute(x: Q) -> Tensor:
 def addcmul(x: Any, a: Any, b: Any, *, value: float = 1) -> Any:
     """x + value·a·b."""
     return x + value * (a * b)
+
+
+@rule("addcdiv")
+def addcdiv(x: Any, a: Any, b: Any, *, value: float = 1) -> Any:
+    """x + value·a / b."""
+    return x + value * (a / b)
 
 
 @rule("lerp")

@@ -12,8 +12,8 @@ from reqnn.errors import NoRuleError
 from reqnn.rules.algebra.base import (
     algebra,
     align,
+    as_real_part,
     broadcast_axis,
-    is_zeros,
     per_entry,
     refuse_over_vectors,
     representatives,
@@ -25,6 +25,7 @@ from reqnn.rules.algebra.shape import flatten
 from reqnn.tensor import QuaternionTensor as Q
 from reqnn.tensor import adopt
 from reqnn.tensor import layout as lay
+from reqnn.tensor.quaternion_tensor import is_zeros
 
 
 @structural("__getitem__")
@@ -189,6 +190,7 @@ def take_along_dim(x: Q, indices: Tensor, dim: int | None = None) -> Q:
 
 
 def entry_index(x: Q, at: int, index: Tensor) -> Tensor:
+    """An index that counts channels as one that counts entries, for a gather or scatter along axis `at`."""
     if x.axis is None or not lay.has_vectors(x.vectors):
         return index
     if at == x.axis:
@@ -209,10 +211,11 @@ def where(condition: Tensor, x: Any = None, y: Any = None, **named: Any) -> Q:
     sides = [side for side in (x, y) if isinstance(side, Q)]
     if len(sides) == 1:
         other = y if isinstance(x, Q) else x
-        if not _is_zero(other):
+        chosen = as_real_part(other, sides[0])
+        if chosen is None and not _is_zero(other):
             raise NoRuleError("where() chooses between quaternion features and real numbers other than 0")
-        zero = sides[0].same(torch.zeros_like(sides[0].components))
-        x, y = (x, zero) if isinstance(x, Q) else (zero, y)
+        chosen = sides[0].same(torch.zeros_like(sides[0].components)) if chosen is None else chosen
+        x, y = (x, chosen) if isinstance(x, Q) else (chosen, y)
     x, y = same_parts(x, y)
     axis, layout = broadcast_axis(x, y)
     widest = x if x.axis is not None else y
@@ -233,9 +236,9 @@ def _is_zero(value: Any) -> bool:
 @structural("masked_fill")
 def masked_fill(x: Q, mask: Tensor, value: Any) -> Q:
     """Quaternions set to 0 where the mask is true; −∞, which a maximum is to ignore, is 0 too."""
-    if not _is_zero(value):
+    if as_real_part(0, x) is None and not _is_zero(value):
         raise NoRuleError("masked_fill with a number other than 0 writes a fixed direction")
-    return where(per_entry(mask, x), 0, x)
+    return where(per_entry(mask, x), value, x)
 
 
 @structural("masked_select")

@@ -74,9 +74,10 @@ def _contracted(weight: Tensor, dim: int, x: Q, along: int) -> Tensor:
     """A real matrix whose axis `dim` is summed against x's axis `along`."""
     if not x.holds_vectors(along):
         return weight
-    if x.context.plan is None or x.context.plan.owner(weight) is None:
-        if weight.shape[dim] == len(x.vectors):
-            return weight
+    if weight.shape[dim] == len(x.vectors):
+        return weight
+    found = x.context.plan.owner(weight) is not None if x.context.plan is not None else weight.dim() == 2 and x.context.names
+    if not found:
         raise NoRuleError(
             f"a real matrix of shape {tuple(weight.shape)} multiplies the coordinates x, y, z. If it comes from a spatial "
             "transformer (STN), drop that submodule with remove=: equivariance makes it superfluous"
@@ -179,6 +180,16 @@ def einsum(equation: str, *operands: Any) -> Any:
             "(a covariance, coordinates with features) rotates with the cloud"
         )
     return torch.einsum(",".join(terms) + "->" + output, *tensors)
+
+
+@rule("bilinear", extension=True)
+def bilinear(a: Any, b: Any, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Σ_ij W_oij·⟨a_i, b_j⟩ + bias: inner products are invariant, so the result is real."""
+    if not (isinstance(a, Q) and isinstance(b, Q)) or a.axis is not None or b.axis is not None:
+        raise NoRuleError("a bilinear map needs two tensors of quaternion features")
+    a, b = same_parts(a, b)
+    products = torch.einsum("h...i,oij,h...j->...o", a.components, weight, b.components)
+    return products if bias is None else products + bias
 
 
 def _parse(equation: str) -> tuple[list[str], str]:

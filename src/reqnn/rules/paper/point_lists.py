@@ -89,8 +89,9 @@ def radius(
 @paper.rule("fps", row="Farthest point sampling")
 def fps(x: Any, ptr: Tensor | None = None, ratio: Any = 0.5, random_start: bool = True, *unused: Any) -> Tensor:
     """The numbers of ⌈ratio·n⌉ points of each cloud, one after the other."""
-    share = ratio.tolist() if isinstance(ratio, Tensor) and ratio.dim() else [float(ratio)] * (1 if ptr is None else len(ptr) - 1)
-    clouds = zip(share, _clouds((x, ptr)), strict=False)
-    return torch.cat(
-        [begin + points.farthest_point_sample(cloud, math.ceil(part * cloud.shape[1]))[0] for part, ((begin, cloud),) in clouds]
-    )
+    if isinstance(ratio, Tensor) and ratio.numel() > 1:
+        raise NoRuleError("fps with another ratio for each cloud")
+    clouds = [cloud for (cloud,) in _clouds((x, ptr))]
+    counts = [math.ceil(float(ratio) * cloud.shape[1]) for _, cloud in clouds]
+    found = zip(clouds, counts, strict=True)
+    return torch.cat([begin + points.farthest_point_sample(cloud, count)[0] for (begin, cloud), count in found])
