@@ -149,7 +149,7 @@ class QuaternionTensor(torch.Tensor):
 
     def defer(self, deferred: Deferred) -> QuaternionTensor:
         """A tensor of the same logical shape whose components are computed when they are asked for."""
-        out = QuaternionTensor(deferred.raw, self.axis, self.vectors, self.context)
+        out = self.same(deferred.raw)
         out.channel_axis = self.channel_axis
         return out.wait_for(deferred)
 
@@ -183,11 +183,13 @@ class QuaternionTensor(torch.Tensor):
 
     def like(self, components: Tensor, axis: int | None = None, layout: str = "") -> QuaternionTensor:
         """New components in the same context; the axis has to be named anew."""
-        return QuaternionTensor(components, axis, layout, self.context)
+        out = QuaternionTensor(components, axis, layout, self.context)
+        out.fed_by = self.fed_by
+        return out
 
     def same(self, components: Tensor) -> QuaternionTensor:
         """New components of the same logical shape."""
-        return QuaternionTensor(components, self.axis, self.vectors, self.context)
+        return self.like(components, self.axis, self.vectors)
 
     def layout_on(self, dim: int) -> str:
         """The layout of an axis; features, where none was set."""

@@ -182,6 +182,24 @@ def einsum(equation: str, *operands: Any) -> Any:
     return torch.einsum(",".join(terms) + "->" + output, *tensors)
 
 
+def _of_matrices(name: str) -> None:
+    """``det``, ``svdvals``: invariant to rotations of the rows or columns of a matrix of coordinates."""
+    function = getattr(torch.linalg, name)
+
+    def apply(x: Q) -> Tensor:
+        if not (x.rank > 1 and (x.holds_vectors(-1) or x.holds_vectors(-2))) or lay.width(x.vectors) != 3:
+            raise NoRuleError(f"{name} of a matrix whose rows or columns are not single vectors")
+        found: Tensor = function(x.as_real())
+        return found
+
+    apply.__doc__ = f"``{name}`` of matrices of coordinates."
+    rule(name, f"linalg_{name}", extension=True)(apply)
+
+
+_of_matrices("det")
+_of_matrices("svdvals")
+
+
 @rule("bilinear", extension=True)
 def bilinear(a: Any, b: Any, weight: Tensor, bias: Tensor | None = None) -> Tensor:
     """Σ_ij W_oij·⟨a_i, b_j⟩ + bias: inner products are invariant, so the result is real."""
