@@ -12,7 +12,9 @@ class MiniPointNet(nn.Module):
 
     def __init__(self, width):
         super().__init__()
-        self.first = nn.Sequential(nn.Conv1d(3, width, 1), nn.BatchNorm1d(width), nn.ReLU(inplace=True), nn.Conv1d(width, width, 1))
+        self.first = nn.Sequential(
+            nn.Conv1d(3, width, 1), nn.BatchNorm1d(width), nn.ReLU(inplace=True), nn.Conv1d(width, width, 1)
+        )
         self.second = nn.Sequential(nn.Conv1d(2 * width, width, 1), nn.BatchNorm1d(width), nn.ReLU(inplace=True))
 
     def forward(self, patches):

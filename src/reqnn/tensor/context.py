@@ -76,8 +76,13 @@ class Context:
 
     def fit(self, weight: Tensor, dim: int, layout: str) -> Tensor:
         """A parameter whose axis `dim` meets an axis with this layout: re-sized during the dry run, checked after it."""
-        if not has_vectors(layout) or weight.shape[dim] == len(layout):
+        if weight.shape[dim] == len(layout):
             return weight
+        if not has_vectors(layout):
+            raise NoRuleError(
+                f"{len(layout)} features meet a parameter of shape {tuple(weight.shape)}, which has {weight.shape[dim]} channels on "
+                f"axis {dim}: it was re-sized for coordinates. A layer must not serve coordinates and features; use two layers"
+            )
         if weight.shape[dim] != width(layout):
             raise NoRuleError(f"expected {width(layout)} channels, but the parameter has {weight.shape[dim]} on axis {dim}")
         found = None if self.plan is None else self.plan.owner(weight)
