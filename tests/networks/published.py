@@ -82,7 +82,7 @@ class GroupedVectorAttention(nn.Module):
 
 
 class AttentivePooling(nn.Module):
-    """Relative positions (p_i, p_j, p_i − p_j, ‖p_i − p_j‖), features beside them, attentive pooling, twice, with a shortcut."""
+    """Relative positions (p_i, p_j, p_i − p_j, ‖p_i − p_j‖) beside features, pooled by attention, twice, with a shortcut."""
 
     def __init__(self, classes=5, width=8, k=6):
         super().__init__()

@@ -67,9 +67,7 @@ def written_row_by_row(net, xyz, x):
 
 WORKS = {
     "einsum of pairs": lambda net, xyz, x: torch.einsum("bnc,bmc->bnm", x, net.second(x)).softmax(-1) @ x,
-    "einsum of three": lambda net, xyz, x: torch.einsum("bnc,bnm,bmc->bnc", x, torch.cdist(xyz, xyz), net.second(x)).unsqueeze(
-        -1
-    )[..., 0],
+    "einsum of three": lambda net, xyz, x: torch.einsum("bnc,bnm,bmc->bnc", x, torch.cdist(xyz, xyz), net.second(x)),
     "weights by cdist": lambda net, xyz, x: torch.exp(-torch.cdist(xyz, xyz)) @ x,
     "F.pad": lambda net, xyz, x: net.second(F.pad(x[..., :6], (1, 1))),
     "where by norm": lambda net, xyz, x: torch.where(xyz.norm(dim=-1, keepdim=True) > 0.5, x, torch.zeros(1).to(x)),
@@ -78,7 +76,7 @@ WORKS = {
     "topk of scores": lambda net, xyz, x: x.gather(1, net.score(x).topk(5, dim=1)[1].expand(-1, -1, 8)),
     "rows by a mask": written_row_by_row,
     "mT": lambda net, xyz, x: x.mT.contiguous().mT,
-    "linalg.norm": lambda net, xyz, x: x / torch.linalg.norm(x, ord=2, dim=2, keepdim=True),
+    "linalg.norm": lambda net, xyz, x: x + x / torch.linalg.norm(x, ord=2, dim=2, keepdim=True),
     "argsort of distances": lambda net, xyz, x: x.gather(1, xyz.norm(dim=-1).argsort(1)[..., None].expand(-1, -1, 8))[:, :12],
     "argsort of features": lambda net, xyz, x: x.gather(1, x.argsort(1))[:, 12:].mean(1),
     "cross": lambda net, xyz, x: x + net.first(torch.cross(xyz, xyz.mean(1, keepdim=True).expand_as(xyz) * 3, dim=-1)),
@@ -86,7 +84,7 @@ WORKS = {
     "singular values": lambda net, xyz, x: x.max(1)[0] * torch.linalg.svdvals(xyz)[:, :1],
     "F.interpolate": lambda net, xyz, x: F.interpolate(x.mT, scale_factor=2).mT,
     "three nearest": interpolated,
-    "attention on coordinates": lambda net, xyz, x: net.first(net.coordinates(xyz, xyz, xyz)[0]),
+    "attention on coordinates": lambda net, xyz, x: net.wide(net.coordinates(xyz, xyz, xyz)[0]),
     "TransformerEncoderLayer": lambda net, xyz, x: net.encoder(x),
     "max_pool2d": lambda net, xyz, x: F.max_pool2d(pick(x, nearest(xyz, 4)).permute(0, 3, 1, 2), [1, 4]).squeeze(-1).mT,
     "adaptive pools": lambda net, xyz, x: (
@@ -104,6 +102,7 @@ WORKS = {
 }
 PARTS = {
     "score": lambda: nn.Linear(8, 1),
+    "wide": lambda: nn.Linear(3, 8),
     "double_width": lambda: nn.Linear(16, 8),
     "double_out": lambda: nn.Linear(8, 16),
     "coordinates": lambda: nn.MultiheadAttention(3, 1, batch_first=True),
@@ -122,6 +121,7 @@ def build(idiom):
     return Small(idiom, **{name: PARTS[name] for name in used})
 
 
+@torch.no_grad()
 @pytest.mark.parametrize("rules", ["paper", "full", "vector-neurons"])
 @pytest.mark.parametrize("name", WORKS)
 def test_what_works(name, rules):
@@ -147,9 +147,10 @@ REFUSED = {
         "einsum",
         "covariance",
     ),
+    "coordinates and features": (lambda net, xyz, x: net.first(x[..., :3]), "linear", "coordinates and features"),
     "one coordinate": (lambda net, xyz, x: x * (xyz[..., 2:] > 0), "__getitem__", "cuts a vector apart"),
     "sine of coordinates": (lambda net, xyz, x: net.first(torch.sin(xyz)), "sin", "depend on the orientation"),
-    "sorted coordinates": (lambda net, xyz, x: net.first(xyz[..., :2].sort(1)[0]), "__getitem__", "cuts a vector apart"),
+    "sorted coordinates": (lambda net, xyz, x: x * xyz[..., :1].sort(1)[0], "__getitem__", "cuts a vector apart"),
     "homogeneous coordinates": (lambda net, xyz, x: F.pad(xyz, (0, 5), value=1.0), "pad", "other than 0"),
     "recurrent": (lambda net, xyz, x: net.recurrent(x)[0], "lstm", "order of the points"),
     "a transform": (lambda net, xyz, x: net.first(xyz @ net.transform(xyz.max(1)[0]).view(-1, 3, 3)), "matmul", "coordinates"),

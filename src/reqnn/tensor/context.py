@@ -80,8 +80,8 @@ class Context:
             return weight
         if not has_vectors(layout):
             raise NoRuleError(
-                f"{len(layout)} features meet a parameter of shape {tuple(weight.shape)}, which has {weight.shape[dim]} channels on "
-                f"axis {dim}: it was re-sized for coordinates. A layer must not serve coordinates and features; use two layers"
+                f"{len(layout)} features meet a parameter of shape {tuple(weight.shape)}, whose axis {dim} was re-sized for "
+                "coordinates. A layer must not serve coordinates and features; use two layers"
             )
         if weight.shape[dim] != width(layout):
             raise NoRuleError(f"expected {width(layout)} channels, but the parameter has {weight.shape[dim]} on axis {dim}")

@@ -344,7 +344,7 @@ NOT_ZEROS = (
 
 
 def is_zeros(x: Any) -> bool:
-    """Whether a real tensor holds nothing but zeros, which are zero quaternions, too; graphs trust what the dry run has found."""
+    """Whether a real tensor holds zeros only, which are zero quaternions, too; graphs trust what the dry run has found."""
     if type(x) is not Tensor or x.requires_grad:
         return False
     return torch.compiler.is_compiling() or x.is_meta or not bool(x.any())
@@ -359,8 +359,8 @@ def adopt(target: Tensor, value: QuaternionTensor) -> QuaternionTensor:
         raise NoRuleError(NOT_ZEROS)
     if torch.compiler.is_compiling() or type(target) is not Tensor or target._is_view() or _is_shared(target):
         raise NoRuleError(
-            "quaternion features are written in place into real zeros that are, or have, a view, or are part of a graph: use the "
-            "out-of-place form on torch.zeros_like(features)"
+            "quaternion features are written in place into real zeros that are, or have, a view, or are part of a graph: use "
+            "the out-of-place form on torch.zeros_like(features)"
         )
     target.__class__ = QuaternionTensor
     target.__dict__.update(value.__dict__)
