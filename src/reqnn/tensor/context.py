@@ -86,7 +86,7 @@ class Context:
         if weight.shape[dim] != width(layout):
             raise NoRuleError(f"expected {width(layout)} channels, but the parameter has {weight.shape[dim]} on axis {dim}")
         found = None if self.plan is None else self.plan.owner(weight)
-        if not isinstance(weight, nn.Parameter) and (self.plan is None or (found is not None and found[2] is not weight)):
+        if self.names and not isinstance(weight, nn.Parameter) and (self.plan is None or (found and found[2] is not weight)):
             if self.strict:
                 raise NoRuleError(
                     "weights per coordinate from parts of a parameter go beyond the paper; strict=True refuses them"
