@@ -56,7 +56,7 @@ def test_means_of_what_goes_to_the_same_place():
     assert torch.allclose(given.components[0][reached], plain[reached])
 
 
-@pytest.mark.filterwarnings("ignore")
+@pytest.mark.filterwarnings("ignore:This overload of")
 def test_the_old_order_of_arguments():
     expected = torch.addmm(A @ B.T, A, B.T, alpha=-2)
     assert same((A @ B.T).addmm_(1, -2, A, B.T), expected)

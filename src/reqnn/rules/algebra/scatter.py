@@ -26,7 +26,7 @@ def _operands(x: Any, dim: int, source: Any) -> tuple[int, Q, Q]:
     (at,) = x.dims(dim)
     if at == x.axis or (x.axis, x.vectors) != (source.axis, source.vectors):
         raise NoRuleError("an indexed write along coordinates, or of others than the target's")
-    return at, *same_parts(x, source)  # type: ignore[return-value]
+    return at, *same_parts(x, source)
 
 
 @structural("index_add")

@@ -2,8 +2,8 @@
 
     T = VN-MLP([V, V̄]) (3, 3),    V·Tᵀ: ⟨v_c, t_a⟩ for every channel c and axis a
 
-V̄ is the mean over the cloud, if the input is a batch of clouds. V → V·R and T → T·R give V·R·Rᵀ·Tᵀ = V·Tᵀ: real, and the same in every orientation. Three
-numbers a channel say where a vector points, not only how long it is.
+V̄ is the mean over the cloud, if the input is a batch of clouds. V → V·R and T → T·R give V·R·Rᵀ·Tᵀ = V·Tᵀ: real, and the
+same in every orientation. Three numbers a channel say where a vector points, not only how long it is.
 """
 
 from __future__ import annotations
