@@ -88,7 +88,7 @@ class Pooling:
 
     def any_form(self, x: Any, dim: Any, keepdim: bool, named: dict[str, Any]) -> Any:
         """``max`` as torch has it: along an axis, with the index; of two tensors; of everything."""
-        other = named.get("other", named.get("axis", dim))
+        other = named.get("other", dim)
         if isinstance(other, Tensor) or not isinstance(x, Q):
             return self.of_two(x, other)
         if other is None:

@@ -115,22 +115,13 @@ def result_type(*tensors: Any) -> torch.dtype:
     return torch.result_type(first, second)
 
 
-@_ask("isnan")
-def any_nan(x: Q) -> Tensor:
-    """Whether any part of an element is NaN."""
-    return torch.isnan(x.components).any(0)
+def _ask_parts(name: str, gather: Any) -> None:
+    function = getattr(torch, name)
+    _ask(name)(lambda x: gather(function(x.components), 0))
 
 
-@_ask("isinf")
-def any_infinite(x: Q) -> Tensor:
-    """Whether any part of an element is infinite."""
-    return torch.isinf(x.components).any(0)
-
-
-@_ask("isfinite")
-def all_parts(x: Q) -> Tensor:
-    """Whether every part of an element is finite."""
-    return torch.isfinite(x.components).all(0)
+for _name, _gather in (("isnan", torch.any), ("isinf", torch.any), ("isfinite", torch.all)):
+    _ask_parts(_name, _gather)
 
 
 @structural("fill_")

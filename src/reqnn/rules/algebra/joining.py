@@ -19,9 +19,8 @@ from reqnn.tensor.quaternion_tensor import is_zeros
 
 
 @structural("cat")
-def cat(tensors: Sequence[Tensor], dim: int = 0, **named: Any) -> Q:
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Q:
     """Concatenate; along channels the layouts join as strings do."""
-    dim = named.get("axis", dim)
     given = [x for x in tensors if not (x.dim() == 1 and x.shape[0] == 0)]
     first_quaternion = next(x for x in given if isinstance(x, Q))
     (at,) = first_quaternion.dims(dim)
