@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -108,7 +109,7 @@ def mul(a: Any, b: Any) -> Any:
     x, factor = (a, b) if isinstance(a, Q) else (b, a)
     if not isinstance(x, Q):
         return a * b
-    return _scale(x, factor)
+    return _elementwise(torch.mul, x, factor)
 
 
 def inner(a: Q, b: Q) -> Tensor:
@@ -119,12 +120,13 @@ def inner(a: Q, b: Q) -> Tensor:
     return (align(a.components, rank) * align(b.components, rank)).sum(0)
 
 
-def _scale(x: Q, factor: Any) -> Q:
+def _elementwise(operation: Callable[..., Tensor], x: Q, factor: Any) -> Q:
+    """λ·q or q / λ for a number, or for a real tensor that broadcasts."""
     if not isinstance(factor, Tensor):
-        return x.same(x.components * factor)
+        return x.same(operation(x.components, factor))
     factor = per_entry(factor, x)
-    rank = max(x.rank, factor.dim())
-    return x.like(align(x.components, rank) * factor, None if x.axis is None else x.axis - x.rank, x.vectors)
+    parts = align(x.components, max(x.rank, factor.dim()))
+    return x.like(operation(parts, factor), None if x.axis is None else x.axis - x.rank, x.vectors)
 
 
 @rule("div")
@@ -134,24 +136,14 @@ def div(x: Any, divisor: Any, *, rounding_mode: str | None = None) -> Q:
         raise NoRuleError("something is divided by quaternion features; divide by their norm")
     if rounding_mode is not None:
         raise NoRuleError("rounding depends on the orientation")
-    if not isinstance(divisor, Tensor):
-        return x.same(x.components / divisor)
-    divisor = per_entry(divisor, x)
-    rank = max(x.rank, divisor.dim())
-    return x.like(align(x.components, rank) / divisor, None if x.axis is None else x.axis - x.rank, x.vectors)
+    return _elementwise(torch.div, x, divisor)
 
 
-@algebra.rule("pow", row="algebra")
-def power(x: Any, exponent: Any) -> Tensor:
+@algebra.rule("pow", "square", row="algebra")
+def power(x: Any, exponent: Any = 2) -> Tensor:
     """q² = ⟨q, q⟩ = ‖q‖² as the elements of a norm or a distance; no other power."""
     if not isinstance(x, Q) or isinstance(exponent, Tensor) or exponent != 2:
         raise NoRuleError("only the square of quaternion features is invariant, as in a norm or a distance")
-    return x.squared_norm()
-
-
-@algebra.rule("square", row="algebra")
-def square(x: Q) -> Tensor:
-    """‖q‖² of each element."""
     return x.squared_norm()
 
 
