@@ -20,10 +20,10 @@ class Features:
     """Quaternion features by one rule set."""
 
     def __init__(self, rules):
-        self.context = Context(get_rules(rules))
+        self.context, self.parts = Context(get_rules(rules)), 4 if rules == "full" else 3
 
     def __call__(self, *shape, seed=0):
-        return QuaternionTensor(real(3, *shape, seed=seed), context=self.context)
+        return QuaternionTensor(real(self.parts, *shape, seed=seed), context=self.context)
 
 
 FIRST = torch.zeros(2, 6, 5, dtype=torch.long)

@@ -66,10 +66,15 @@ class Clouds:
         return tuple(out)
 
     def random_orders(self, generator: torch.Generator) -> Orders:
-        """A new order of the points for every cloud, drawn independently."""
-        return {
+        """A new order of the points for every cloud, drawn independently; in a list of clouds within each of them."""
+        orders = {
             size: torch.stack([torch.randperm(size, generator=generator) for _ in range(self.count)]) for size in self.sizes
         }
+        for x in self.args if self.batch is None else ():
+            if isinstance(x, Tensor) and not x.is_floating_point() and x.dim() == 1 and len(x) in orders:
+                order = orders[len(x)][0]
+                orders[len(x)] = order[x.cpu()[order].argsort(stable=True)][None]  # a batch vector: it stays in order
+        return orders
 
     def reordered(self, orders: Orders) -> tuple[Any, ...]:
         """Every input with a point axis in a new order; the same one for all inputs."""

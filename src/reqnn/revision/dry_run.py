@@ -150,8 +150,9 @@ def _swapper(net: RevisedModel, plan: Plan, name: str, build: Callable[..., nn.M
 def _real_leaf_watcher(plan: Plan, name: str) -> Callable[..., None]:
     def watch(module: nn.Module, args: tuple[Any, ...]) -> None:
         plan.visited.add(name)
-        if isinstance(module, (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)) and args and type(args[0]) is Tensor:
-            axis = -1 if isinstance(module, nn.Linear) else -len(getattr(module, "kernel_size", ())) - 1
+        linear = isinstance(module, nn.Linear) or type(module).__name__ == "Linear"  # that of PyTorch Geometric, too
+        if (linear or isinstance(module, (nn.Conv1d, nn.Conv2d, nn.Conv3d))) and args and type(args[0]) is Tensor:
+            axis = -1 if linear else -len(getattr(module, "kernel_size", ())) - 1
             plan.match(module, args[0].shape[axis])
         elif isinstance(module, nn.modules.batchnorm._BatchNorm) and args and type(args[0]) is Tensor and args[0].dim() > 1:
             plan.match(module, args[0].shape[1])

@@ -19,6 +19,7 @@ from reqnn.errors import NoRuleError, SelfCheckError
 from reqnn.revision.clouds import Clouds, bumpy_cloud
 from reqnn.revision.compare import Value, relative_error, scale_of, ways_to_reorder, ways_to_rotate
 from reqnn.revision.culprit import Culprit, find_culprit
+from reqnn.revision.inputs import cloud_of
 from reqnn.revision.module import RevisedModel
 from reqnn.revision.watched import WatchedCopy
 from reqnn.tensor.markers import RemovedTransform
@@ -106,7 +107,22 @@ class _Trial:
         self.cloud = Clouds(bumpy_cloud(example, net.inputs, generator), net.inputs, 1 if self.rows else None, (), 0)
         self.other = bumpy_cloud(example, net.inputs, generator)
         self.rotation = quaternion.random_matrix((), generator, torch.float64)
-        self.orders, self.sizes = self.cloud.random_orders(generator), self.cloud.sizes
+        self.orders, self.sizes = self._orders(net, generator), self.cloud.sizes
+
+    def _orders(self, net: RevisedModel, generator: torch.Generator) -> dict[int, Tensor]:
+        """Orders in which the farthest points move to the other half of the places, and between odd and even ones.
+
+        By the paper's rules the farthest point may decide alone.
+        """
+        position, axis = next((i, axis) for i, axis in enumerate(net.inputs.axes) if axis is not None)
+        norms = cloud_of(self.cloud.args[position], axis).norm(dim=-1)[0]
+        far, half = norms.topk(min(3, len(norms)))[1], len(norms) // 2
+        for _ in range(500):
+            orders = self.cloud.random_orders(generator)
+            now = orders[len(norms)][0].argsort()[far] if len(norms) in orders else far
+            if (((now < half) != (far < half)) & ((now - far) % 2 == 1)).all():
+                break
+        return orders
 
     def batch(self, motion: Motion) -> tuple[Any, ...]:
         """The three clouds as one batch."""

@@ -1,11 +1,12 @@
-"""Max-pooling as rule sets share it: along an axis, over windows, adaptive, of two tensors.
+"""Max-pooling as rule sets share it: along an axis, over windows, adaptive, of two tensors, of what is scattered to one place.
 
 A set says by what elements are ordered, and what becomes of the components: those of the winner, their mean, or some of each.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -43,22 +44,33 @@ class _Winner:
         return self.index if asked else torch.full((), -1, device=like.device).expand(like.shape[1:])
 
 
-def register_pooling(rules: RuleSet, scores: Callable[[Q], Tensor], combine: Combine) -> None:
-    """Give a set its rules for max-pooling.
+def _longest(x: Q, dims: tuple[int, ...], winner: Pick, mean: Pick) -> Tensor:
+    return winner(x.components)
 
-    Args:
+
+@dataclass(frozen=True)
+class Pooling:
+    """What a rule set means by a maximum.
+
+    Attributes:
         scores: elements → real numbers (*shape) that order them.
         combine: see `Combine`.
+        shortcut: (x, dim, keepdim) → (values, index) if these can be had without the components, else None.
     """
 
-    def rule(*names: str) -> Any:
-        return rules.rule(*names, row="Max-pooling")
+    scores: Callable[[Q], Tensor]
+    combine: Combine = _longest
+    shortcut: Callable[[Q, int, bool], Any] = lambda x, dim, keepdim: None
 
-    def over(x: Q, dim: int, keepdim: bool) -> tuple[Q, Tensor]:
+    def over(self, x: Q, dim: int, keepdim: bool = False) -> tuple[Q, Tensor]:
+        """Pool along an axis, with the index."""
         (at,) = x.dims(dim)
         refuse_over_vectors(x, [at], "max")
-        winner = _Winner(lambda: scores(x).argmax(at, keepdim=True))
-        parts = combine(
+        found: tuple[Q, Tensor] | None = self.shortcut(x, at, keepdim)
+        if found is not None:
+            return found
+        winner = _Winner(lambda: self.scores(x).argmax(at, keepdim=True))
+        parts = self.combine(
             x,
             (at,),
             lambda parts: parts.gather(at + 1, winner.index.expand(parts.shape[0], *winner.index.shape)),
@@ -68,50 +80,84 @@ def register_pooling(rules: RuleSet, scores: Callable[[Q], Tensor], combine: Com
         values = reduced(x, parts if keepdim else parts.squeeze(at + 1), [at], keepdim)
         return values, index if keepdim else index.squeeze(at)
 
-    @rule("max")
-    def maximum_over(x: Any, dim: Any = None, keepdim: bool = False, **named: Any) -> Any:
-        """Pool along an axis, with the index; of two tensors, pool the pairs; of everything, one quaternion is left."""
-        other = named.get("other", named.get("axis", dim))
-        if isinstance(other, Tensor) or not isinstance(x, Q):
-            return maximum(x, other)
-        if other is None:
-            refuse_over_vectors(x, range(x.rank), "max")
-            return over(flatten(x), 0, False)[0]
-        return torch.return_types.max(over(x, other, keepdim))
-
-    @rule("amax")
-    def amax(x: Q, dim: Any = (), keepdim: bool = False) -> Q:
+    def over_all(self, x: Q, dim: Any = (), keepdim: bool = False) -> Q:
         """Pool over axes, the last one first."""
         for d in sorted(x.dims(dim) if dim != () else range(x.rank), reverse=True):
-            x = over(x, d, keepdim)[0]
+            x = self.over(x, d, keepdim)[0]
         return x
 
-    @rule("maximum", "fmax")
-    def maximum(a: Any, b: Any) -> Q:
+    def any_form(self, x: Any, dim: Any, keepdim: bool, named: dict[str, Any]) -> Any:
+        """``max`` as torch has it: along an axis, with the index; of two tensors; of everything."""
+        other = named.get("other", dim)
+        if isinstance(other, Tensor) or not isinstance(x, Q):
+            return self.of_two(x, other)
+        if other is None:
+            refuse_over_vectors(x, range(x.rank), "max")
+            return self.over(flatten(x), 0)[0]
+        return self.over(x, other, keepdim)
+
+    def of_two(self, a: Any, b: Any) -> Q:
         """Pool two tensors, element by element."""
         if not (isinstance(a, Q) and isinstance(b, Q)):
-            raise NoRuleError("the maximum of quaternion features and real numbers")
+            raise NoRuleError("the maximum or minimum of quaternion features and real numbers")
         known = a.channel_axis
         a, b = same_parts(a, b)
         axis, layout = broadcast_axis(a, b)
         rank = max(a.rank, b.rank)
-        left, right = torch.broadcast_tensors(align(a.components, rank), align(b.components, rank))
-        both = a.like(torch.stack([left, right], dim=-1), None if axis is None else axis - 1, layout)
+        pair = torch.broadcast_tensors(align(a.components, rank), align(b.components, rank))
+        both = a.like(torch.stack(pair, dim=-1), None if axis is None else axis - 1, layout)
         both.channel_axis = known
-        winner = _Winner(lambda: scores(both).argmax(-1, keepdim=True))
-        parts = combine(
-            both,
-            (rank,),
-            lambda parts: parts.gather(-1, winner.index.expand(parts.shape[0], *winner.index.shape)),
-            lambda parts: parts.mean(-1, keepdim=True),
-        )
-        return a.like(parts.squeeze(-1), axis, layout)
+        return self.over(both, rank)[0]
 
+    def scattered(self, x: Q, dim: int, index: Tensor, size: int) -> Q:
+        """Pool the elements that go to the same of `size` places along an axis; a place that none goes to is 0.
+
+        Shapes: index as x in stored entries
+        """
+        shape = [size if d == dim else length for d, length in enumerate(index.shape)]
+
+        def find() -> Tensor:
+            """The number of the winner of each place, −1 if there is none."""
+            scores, last = self.scores(x).detach(), index.shape[dim]
+            largest = scores.new_zeros(shape).scatter_reduce(dim, index, scores, "amax", include_self=False)
+            numbers = torch.arange(last, device=index.device).view([-1 if d == dim else 1 for d in range(index.dim())])
+            numbers = torch.where(scores == largest.gather(dim, index), numbers, last)
+            first = torch.full(shape, last, device=index.device).scatter_reduce(dim, index, numbers, "amin")
+            return torch.where(first == last, -1, first)
+
+        winner = _Winner(find)
+
+        def chosen(parts: Tensor) -> Tensor:
+            at = winner.index.expand(parts.shape[0], *shape)
+            return parts.gather(dim + 1, at.clamp(min=0)) * (at >= 0)
+
+        def mean(parts: Tensor) -> Tensor:
+            at = index.expand(parts.shape[0], *index.shape)
+            return parts.new_zeros(parts.shape[0], *shape).scatter_reduce(dim + 1, at, parts, "mean", include_self=False)
+
+        return x.like(self.combine(x, (dim,), chosen, mean), x.axis, x.vectors)
+
+
+def register_pooling(rules: RuleSet, pooling: Pooling) -> None:
+    """Give a set its rules for max-pooling."""
+
+    def rule(*names: str) -> Any:
+        return rules.rule(*names, row="Max-pooling")
+
+    @rule("max")
+    def maximum_over(x: Any, dim: Any = None, keepdim: bool = False, **named: Any) -> Any:
+        """Pool along an axis, with the index; of two tensors, pool the pairs; of everything, one quaternion is left."""
+        found = pooling.any_form(x, dim, keepdim, named)
+        return torch.return_types.max(found) if isinstance(found, tuple) else found
+
+    rule("amax")(lambda x, dim=(), keepdim=False: pooling.over_all(x, dim, keepdim))
+    rule("maximum", "fmax")(lambda a, b: pooling.of_two(a, b))
+    rule("scattered_maximum")(pooling.scattered)
     for spatial in (1, 2, 3):
-        _register_windows(rule, scores, combine, spatial)
+        _register_windows(rule, pooling, spatial)
 
 
-def _register_windows(rule: Any, scores: Callable[[Q], Tensor], combine: Combine, spatial: int) -> None:
+def _register_windows(rule: Any, pooling: Pooling, spatial: int) -> None:
     pool, average, adaptive = (getattr(F, f"{name}{spatial}d") for name in ("max_pool", "avg_pool", "adaptive_avg_pool"))
     largest = getattr(F, f"adaptive_max_pool{spatial}d")
 
@@ -126,9 +172,11 @@ def _register_windows(rule: Any, scores: Callable[[Q], Tensor], combine: Combine
             return picked.unflatten(-1, index.shape[-spatial:])
 
         def averaged(parts: Tensor) -> Tensor:
+            if wanted:
+                raise NoRuleError("a mean has no index; the option pooling of the rule set chooses a winner")
             return mean(parts.flatten(0, -spatial - 2)).unflatten(0, parts.shape[: -spatial - 1])
 
-        out = x.same(combine(x, dims, chosen, averaged))
+        out = x.same(pooling.combine(x, dims, chosen, averaged))
         return (out, winner.or_none(out.components)) if wanted else out
 
     def window(
@@ -143,13 +191,13 @@ def _register_windows(rule: Any, scores: Callable[[Q], Tensor], combine: Combine
         """Pool each window."""
 
         def mean(parts: Tensor) -> Tensor:
-            if return_indices or any(d != 1 for d in (dilation if isinstance(dilation, (tuple, list)) else (dilation,))):
-                raise NoRuleError("a mean has no index and no dilation; the option pooling of the rule set chooses a winner")
+            if any(d != 1 for d in (dilation if isinstance(dilation, Sequence) else (dilation,))):
+                raise NoRuleError("a mean has no dilation; the option pooling of the rule set chooses a winner")
             out: Tensor = average(parts, kernel_size, stride or None, padding, ceil_mode, False)
             return out
 
         def find() -> Tensor:
-            index: Tensor = pool(scores(x), kernel_size, stride, padding, dilation, ceil_mode, return_indices=True)[1]
+            index: Tensor = pool(pooling.scores(x), kernel_size, stride, padding, dilation, ceil_mode, return_indices=True)[1]
             return index
 
         return pooled(x, find, mean, return_indices)
@@ -160,13 +208,11 @@ def _register_windows(rule: Any, scores: Callable[[Q], Tensor], combine: Combine
         if not isinstance(size, int):
             size = tuple(n if n is not None else x.user_shape[d - spatial] for d, n in enumerate(size))
 
-        def mean(parts: Tensor) -> Tensor:
-            if return_indices:
-                raise NoRuleError("a mean has no index; the option pooling of the rule set chooses a winner")
-            out: Tensor = adaptive(parts, size)
-            return out
+        def find() -> Tensor:
+            index: Tensor = largest(pooling.scores(x), size, return_indices=True)[1]
+            return index
 
-        return pooled(x, lambda: largest(scores(x), size, return_indices=True)[1], mean, return_indices)
+        return pooled(x, find, lambda parts: adaptive(parts, size), return_indices)
 
     rule(f"max_pool{spatial}d", f"_max_pool{spatial}d")(window)
     rule(f"max_pool{spatial}d_with_indices")(lambda x, *args, **kwargs: window(x, *args, **{**kwargs, "return_indices": True}))

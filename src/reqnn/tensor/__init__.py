@@ -2,6 +2,6 @@
 
 from reqnn.tensor.context import Context
 from reqnn.tensor.dispatch import quaternions
-from reqnn.tensor.quaternion_tensor import QuaternionTensor, from_real, safe_sqrt
+from reqnn.tensor.quaternion_tensor import QuaternionTensor, adopt, from_real, safe_sqrt
 
-__all__ = ["Context", "QuaternionTensor", "from_real", "quaternions", "safe_sqrt"]
+__all__ = ["Context", "QuaternionTensor", "adopt", "from_real", "quaternions", "safe_sqrt"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from reqnn import defaults
@@ -75,10 +76,24 @@ class Context:
 
     def fit(self, weight: Tensor, dim: int, layout: str) -> Tensor:
         """A parameter whose axis `dim` meets an axis with this layout: re-sized during the dry run, checked after it."""
-        if not has_vectors(layout) or weight.shape[dim] == len(layout):
+        if weight.shape[dim] == len(layout):
             return weight
+        if not has_vectors(layout):
+            raise NoRuleError(
+                f"{len(layout)} features meet a parameter of shape {tuple(weight.shape)}, whose axis {dim} was re-sized for "
+                "coordinates. A layer must not serve coordinates and features; use two layers"
+            )
         if weight.shape[dim] != width(layout):
-            raise RuntimeError(f"expected {width(layout)} channels, but the parameter has {weight.shape[dim]} on axis {dim}")
+            raise NoRuleError(f"expected {width(layout)} channels, but the parameter has {weight.shape[dim]} on axis {dim}")
+        found = None if self.plan is None else self.plan.owner(weight)
+        if self.names and not isinstance(weight, nn.Parameter) and (self.plan is None or (found and found[2] is not weight)):
+            if self.strict:
+                raise NoRuleError(
+                    "weights per coordinate from parts of a parameter go beyond the paper; strict=True refuses them"
+                )
+            if self.plan is not None:
+                self.plan.met("Weights per coordinate", "part of a parameter", "quaternion", extension=True)
+            return average_weights(weight, dim, layout)
         if self.plan is None:
             raise NoRuleError(
                 f"a parameter of shape {tuple(weight.shape)} is still as wide as the coordinates ({width(layout)} numbers, "
@@ -107,6 +122,12 @@ class Context:
             return
         if self.plan is None or not self.plan.drop(bias):
             raise NoRuleError("a bias is a fixed direction: it does not rotate with the features")
+
+
+def average_weights(weight: Tensor, dim: int, layout: str) -> Tensor:
+    """One weight per entry: the mean of those of x, y and z, for parts of a parameter, which is not re-sized as a whole."""
+    parts = weight.split([width(entry) for entry in layout], dim)
+    return torch.cat([part.mean(dim, keepdim=True) for part in parts], dim)
 
 
 def default_context() -> Context:

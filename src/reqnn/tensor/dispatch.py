@@ -12,7 +12,7 @@ from reqnn.errors import NoRuleError
 from reqnn.tensor.markers import ScalarTensor, companion
 from reqnn.tensor.nested import leaves, map_leaves
 from reqnn.tensor.protocols import Rule, Rules
-from reqnn.tensor.quaternion_tensor import QuaternionTensor
+from reqnn.tensor.quaternion_tensor import QuaternionTensor, adopt
 from reqnn.tensor.trace import enclosing_module, user_frame
 
 _OPERATORS = {
@@ -26,15 +26,8 @@ _OPERATORS = {
     "clip": "clamp",
 }  # fmt: skip
 
-_WHY = {
-    "exp": "the exponential of coordinates depends on the orientation",
-    "sin": "sines and cosines of coordinates depend on the orientation",
-    "gt": "quaternions are not ordered; compare norms",
-}
-_WHY |= dict.fromkeys(("cos", "tan"), _WHY["sin"]) | dict.fromkeys(("lt", "ge", "le", "eq", "ne"), _WHY["gt"])
-_WHY |= dict.fromkeys(("cross_entropy", "nll_loss"), "a loss takes single numbers: only invariants may go into it")
-_WHY |= dict.fromkeys(("log", "sqrt", "rsqrt", "expm1", "log1p"), "an element-wise function of coordinates is not equivariant")
-
+_WHY = dict.fromkeys(("cross_entropy", "nll_loss"), "a loss takes single numbers: only invariants may go into it")
+_WHY |= dict.fromkeys(("lstm", "gru", "rnn_tanh", "rnn_relu"), "a recurrent layer depends on the order of the points")
 
 _VIEWS = (
     "view", "reshape", "permute", "transpose", "unsqueeze", "squeeze", "expand", "flatten", "unflatten", "contiguous",
@@ -82,9 +75,13 @@ def call(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) 
         target = args[0]
         if type(target) is torch.Tensor and type(result) is torch.Tensor:
             return target.copy_(result)  # distances, say: dist.addmm_(1, -2, x, y.T)
-        if not isinstance(target, QuaternionTensor) or not isinstance(result, QuaternionTensor):
-            refusal = NoRuleError("a real tensor cannot take quaternion values in place (nor the other way round)")
-            raise refusal.located(name, enclosing_module(context.names), user_frame())
+        try:
+            if isinstance(result, QuaternionTensor) and not isinstance(target, QuaternionTensor):
+                return adopt(target, result)  # x.new_zeros(…).scatter_add_(…)
+            if not isinstance(result, QuaternionTensor):
+                raise NoRuleError("quaternion features cannot take real values in place")
+        except NoRuleError as error:
+            raise error.located(name, enclosing_module(context.names), user_frame()) from None
         return target.reshaped_to(result) if rule.name in _RESHAPING else target.become(result, rule.linear)
     return result
 

@@ -149,7 +149,7 @@ class QuaternionTensor(torch.Tensor):
 
     def defer(self, deferred: Deferred) -> QuaternionTensor:
         """A tensor of the same logical shape whose components are computed when they are asked for."""
-        out = QuaternionTensor(deferred.raw, self.axis, self.vectors, self.context)
+        out = self.same(deferred.raw)
         out.channel_axis = self.channel_axis
         return out.wait_for(deferred)
 
@@ -183,11 +183,13 @@ class QuaternionTensor(torch.Tensor):
 
     def like(self, components: Tensor, axis: int | None = None, layout: str = "") -> QuaternionTensor:
         """New components in the same context; the axis has to be named anew."""
-        return QuaternionTensor(components, axis, layout, self.context)
+        out = QuaternionTensor(components, axis, layout, self.context)
+        out.fed_by = self.fed_by
+        return out
 
     def same(self, components: Tensor) -> QuaternionTensor:
         """New components of the same logical shape."""
-        return QuaternionTensor(components, self.axis, self.vectors, self.context)
+        return self.like(components, self.axis, self.vectors)
 
     def layout_on(self, dim: int) -> str:
         """The layout of an axis; features, where none was set."""
@@ -333,6 +335,42 @@ class QuaternionTensor(torch.Tensor):
 
 def _rebuild(components: Tensor, axis: int | None, layout: str) -> QuaternionTensor:
     return QuaternionTensor(components, axis, layout)
+
+
+NOT_ZEROS = (
+    "quaternion features are written into a real tensor that is not 0 everywhere; make it with features.new_zeros(…) or "
+    "torch.zeros(…), or build the result with torch.cat / torch.stack"
+)
+
+
+def is_zeros(x: Any) -> bool:
+    """Whether a real tensor holds zeros only, which are zero quaternions, too; graphs trust what the dry run has found."""
+    if type(x) is not Tensor or x.requires_grad:
+        return False
+    return torch.compiler.is_compiling() or x.is_meta or not bool(x.any())
+
+
+def adopt(target: Tensor, value: QuaternionTensor) -> QuaternionTensor:
+    """Make a plain real tensor a quaternion tensor with this value, under the same name: zeros that are written to in place.
+
+    Its class is exchanged, as torch does when a lazy parameter gets its shape.
+    """
+    if not is_zeros(target):
+        raise NoRuleError(NOT_ZEROS)
+    if torch.compiler.is_compiling() or type(target) is not Tensor or target._is_view() or _is_shared(target):
+        raise NoRuleError(
+            "quaternion features are written in place into real zeros that are, or have, a view, or are part of a graph: use "
+            "the out-of-place form on torch.zeros_like(features)"
+        )
+    target.__class__ = QuaternionTensor
+    target.__dict__.update(value.__dict__)
+    target._aliases = weakref.WeakValueDictionary({id(target): target})  # type: ignore[attr-defined]
+    return target  # type: ignore[return-value]
+
+
+def _is_shared(x: Tensor) -> bool:
+    """Whether another tensor looks at the same memory."""
+    return bool(torch._C._storage_Use_Count(x.untyped_storage()._cdata) > 2)  # x, and the storage that is asked
 
 
 def from_real(x: Tensor, axis: int, context: Context | None = None, scalars: int = 0) -> QuaternionTensor:

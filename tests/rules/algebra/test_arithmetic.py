@@ -148,7 +148,7 @@ WRONG = {
     "x + 1": lambda x: x + 1,
     "1 - x": lambda x: 1 - x,
     "x - 1": lambda x: x - 1,
-    "x + real": lambda x: x + torch.zeros(4),
+    "x + real": lambda x: x + torch.ones(4),
     "real - x": lambda x: torch.ones(4) - x,
     "1 / x": lambda x: 1 / x,
     "x / x": lambda x: x / x,
@@ -170,9 +170,9 @@ WRONG = {
     "floor": torch.floor,
     "sign": torch.sign,
     "addcdiv": lambda x: torch.addcdiv(x, x, x),
-    "real.copy_": lambda x: torch.zeros(2, 4).copy_(x),
+    "real.copy_": lambda x: torch.ones(2, 4).copy_(x),
     "copy_ of real": lambda x: x.copy_(torch.zeros(2, 4)),
-    "real += x": lambda x: torch.zeros(2, 4).add_(x),
+    "real += x": lambda x: torch.ones(2, 4).add_(x),
 }
 
 

@@ -221,9 +221,9 @@ OTHER_KINDS = {
     "masked_fill with a number": lambda x: x.masked_fill(MASK.view(4, 1, 1), 2.0),
     "assignment of numbers": lambda x: x.__setitem__(0, 1.0),
     "assignment of real numbers": lambda x: x.__setitem__(0, torch.ones(4, 3, 5).double()),
-    "assignment into a real tensor": lambda x: torch.zeros(SHAPE).double().__setitem__(0, x[0]),
+    "assignment into a real tensor": lambda x: torch.ones(SHAPE).double().__setitem__(0, x[0]),
     "quaternions as an index": lambda x: x[x],
-    "scatter_add into a real tensor": lambda x: torch.zeros(SHAPE).scatter_add(1, torch.zeros(SHAPE).long(), x),
+    "scatter_add into a real tensor": lambda x: torch.ones(SHAPE).scatter_add(1, torch.zeros(SHAPE).long(), x),
     "index_add of real numbers": lambda x: x.index_add(1, PICK, torch.ones(2, 3, 3, 5)),
     "index_copy of real numbers": lambda x: x.index_copy(1, PICK, torch.ones(2, 3, 3, 5)),
 }

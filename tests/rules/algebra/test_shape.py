@@ -257,7 +257,7 @@ def test_shapes_that_do_not_fit():
         from_real(numbers(2, 4, 3), -1).expand(2, 4, 6)
 
 
-@pytest.mark.parametrize("real", [torch.zeros(2, 4), torch.zeros(2, 1)])
+@pytest.mark.parametrize("real", [torch.ones(2, 4), torch.ones(2, 1)])
 @pytest.mark.parametrize("join", [torch.cat, torch.stack, torch.hstack, torch.vstack])
 def test_real_numbers_do_not_stand_among_vectors(join, real):
     with pytest.raises(NoRuleError):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from equivariance import assert_equivariant, assert_not_equivariant, cloud, draw, features, rotation_matrix, rotations, seeds
-from reqnn.errors import InputError, NoRuleError
+from reqnn.errors import InputError
 from reqnn.kernels.full_rows import gate
 from reqnn.rules.full.base import EPS
 from reqnn.tensor import QuaternionTensor
@@ -189,9 +189,11 @@ def test_pure_quaternions_are_pooled_by_their_norms():
 
 
 @pytest.mark.parametrize("layer", [nn.ReLU(), nn.BatchNorm1d(4), nn.GroupNorm(2, 4)], ids=["relu", "batch-norm", "group-norm"])
-def test_pure_quaternions_have_no_real_part_to_act_on(layer):
-    with pytest.raises(NoRuleError, match="which the first linear layer makes"):
-        on_quaternions(layer, draw(0, 2, 4, 5))
+def test_pure_quaternions_follow_the_paper(layer):
+    x = draw(0, 2, 4, 5)
+    _, run = on_quaternions(layer, x)
+    assert run(x).stored_shape[0] == 3
+    assert_equivariant(run, x, rotation_matrix(1))
 
 
 @given(st.sampled_from(["conv", "norm", "relu", "max"]))

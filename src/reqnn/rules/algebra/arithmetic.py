@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from reqnn.errors import NoRuleError
-from reqnn.rules.algebra.base import algebra, align, broadcast_axis, per_entry, same_parts, structural
+from reqnn.rules.algebra.base import algebra, align, as_real_part, broadcast_axis, per_entry, same_parts, structural
 from reqnn.tensor import QuaternionTensor as Q
 from reqnn.tensor import layout as lay
 from reqnn.tensor.markers import RemovedBias
+from reqnn.tensor.quaternion_tensor import is_zeros
 
 
 def rule(*names: str) -> Any:
@@ -22,20 +24,25 @@ def rule(*names: str) -> Any:
 @rule("add")
 def add(a: Any, b: Any, *, alpha: float = 1) -> Any:
     """p + q; a parameter that is added is a bias, and goes (paper, section 3.3, "Convolution")."""
-    for x, other in ((a, b), (b, a)):
-        if isinstance(x, Q) and not isinstance(other, Q):
-            return _add_real(x, other)
+    if not isinstance(b, Q):
+        return _add_real(a, b, alpha)
+    if not isinstance(a, Q):
+        return _add_real(b if alpha == 1 else mul(b, alpha), a)
     a, b = same_parts(a, b)
     axis, layout = broadcast_axis(a, b)
     rank = max(a.rank, b.rank)
     return a.like(torch.add(align(a.components, rank), align(b.components, rank), alpha=alpha), axis, layout)
 
 
-def _add_real(x: Q, other: Any) -> Q:
+def _add_real(x: Q, other: Any, factor: float = 1) -> Q:
+    """x + factor·other: only zeros may be added, or what is to go; to features with a real part, any numbers."""
     if isinstance(other, (int, float)) and other == 0:
         return x.same(x.components.clone())  # what is added to next in place is not x
-    if isinstance(other, RemovedBias):
+    if isinstance(other, RemovedBias) or is_zeros(other):
         return _broadcast_like(x, other)
+    real = as_real_part(other, x)
+    if real is not None:
+        return add(x, real, alpha=factor)
     if isinstance(other, Tensor) and x.context.plan is not None and x.context.plan.owner(other) is not None:
         _refuse_sets(x, other)
         if x.context.plan.drop(other):
@@ -73,7 +80,7 @@ def _broadcast_like(x: Q, other: Tensor) -> Q:
 @rule("sub")
 def sub(a: Any, b: Any, *, alpha: float = 1) -> Q:
     """p − q."""
-    return add(a, mul(b, -alpha) if isinstance(b, Q) else b)
+    return add(a, b, alpha=-alpha)
 
 
 @rule("rsub")
@@ -102,7 +109,7 @@ def mul(a: Any, b: Any) -> Any:
     x, factor = (a, b) if isinstance(a, Q) else (b, a)
     if not isinstance(x, Q):
         return a * b
-    return _scale(x, factor)
+    return _elementwise(torch.mul, x, factor)
 
 
 def inner(a: Q, b: Q) -> Tensor:
@@ -113,12 +120,13 @@ def inner(a: Q, b: Q) -> Tensor:
     return (align(a.components, rank) * align(b.components, rank)).sum(0)
 
 
-def _scale(x: Q, factor: Any) -> Q:
+def _elementwise(operation: Callable[..., Tensor], x: Q, factor: Any) -> Q:
+    """λ·q or q / λ for a number, or for a real tensor that broadcasts."""
     if not isinstance(factor, Tensor):
-        return x.same(x.components * factor)
+        return x.same(operation(x.components, factor))
     factor = per_entry(factor, x)
-    rank = max(x.rank, factor.dim())
-    return x.like(align(x.components, rank) * factor, None if x.axis is None else x.axis - x.rank, x.vectors)
+    parts = align(x.components, max(x.rank, factor.dim()))
+    return x.like(operation(parts, factor), None if x.axis is None else x.axis - x.rank, x.vectors)
 
 
 @rule("div")
@@ -128,24 +136,14 @@ def div(x: Any, divisor: Any, *, rounding_mode: str | None = None) -> Q:
         raise NoRuleError("something is divided by quaternion features; divide by their norm")
     if rounding_mode is not None:
         raise NoRuleError("rounding depends on the orientation")
-    if not isinstance(divisor, Tensor):
-        return x.same(x.components / divisor)
-    divisor = per_entry(divisor, x)
-    rank = max(x.rank, divisor.dim())
-    return x.like(align(x.components, rank) / divisor, None if x.axis is None else x.axis - x.rank, x.vectors)
+    return _elementwise(torch.div, x, divisor)
 
 
-@algebra.rule("pow", row="algebra")
-def power(x: Any, exponent: Any) -> Tensor:
+@algebra.rule("pow", "square", row="algebra")
+def power(x: Any, exponent: Any = 2) -> Tensor:
     """q² = ⟨q, q⟩ = ‖q‖² as the elements of a norm or a distance; no other power."""
     if not isinstance(x, Q) or isinstance(exponent, Tensor) or exponent != 2:
         raise NoRuleError("only the square of quaternion features is invariant, as in a norm or a distance")
-    return x.squared_norm()
-
-
-@algebra.rule("square", row="algebra")
-def square(x: Q) -> Tensor:
-    """‖q‖² of each element."""
     return x.squared_norm()
 
 
@@ -161,6 +159,12 @@ def absolute(x: Q) -> Tensor:
 def addcmul(x: Any, a: Any, b: Any, *, value: float = 1) -> Any:
     """x + value·a·b."""
     return x + value * (a * b)
+
+
+@rule("addcdiv")
+def addcdiv(x: Any, a: Any, b: Any, *, value: float = 1) -> Any:
+    """x + value·a / b."""
+    return x + value * (a / b)
 
 
 @rule("lerp")

@@ -12,6 +12,8 @@ from reqnn.errors import NoRuleError
 from reqnn.rules.registry import RuleSet
 from reqnn.tensor import QuaternionTensor
 from reqnn.tensor import layout as lay
+from reqnn.tensor.context import average_weights
+from reqnn.tensor.quaternion_tensor import NOT_ZEROS, is_zeros
 
 algebra = RuleSet("algebra")
 
@@ -31,6 +33,20 @@ def require_quaternion(x: Any, what: str) -> QuaternionTensor:
     return x
 
 
+def zero_quaternions(x: Any, like: Any) -> QuaternionTensor:
+    """The target of a write: quaternions as they are, or real zeros as quaternions of the kind that are written there."""
+    if isinstance(x, QuaternionTensor):
+        return x
+    if not isinstance(like, QuaternionTensor) or not is_zeros(x):
+        raise NoRuleError(NOT_ZEROS)
+    shape, axis = list(x.shape), None if like.axis is None else like.axis - like.rank
+    if axis is not None and len(shape) >= -axis and shape[axis] == lay.width(like.vectors):
+        shape[axis] = len(like.vectors)
+    elif axis is not None:
+        raise NoRuleError(f"{lay.describe(like.vectors)} are written into zeros of shape {tuple(x.shape)}")
+    return like.like(like.components.new_zeros(like.components.shape[0], *shape), axis, like.vectors)
+
+
 def refuse_over_vectors(x: QuaternionTensor, dims: Sequence[int], what: str) -> None:
     """An operation that would run along x, y and z."""
     for dim in dims:
@@ -43,11 +59,22 @@ def align(x: Tensor, rank: int) -> Tensor:
     return x.reshape(x.shape[0], *[1] * (rank - (x.dim() - 1)), *x.shape[1:]) if x.dim() - 1 < rank else x
 
 
+def as_real_part(real: Any, beside: QuaternionTensor) -> QuaternionTensor | None:
+    """Real numbers as quaternions, beside features that store their real part (rules="full"); None beside others.
+
+    What does not rotate may be added to, or chosen in place of, the part that does not rotate either.
+    """
+    if beside.axis is not None or beside.stored_shape[0] != 4 or beside.context.strict:
+        return None
+    real = torch.as_tensor(real, dtype=beside.dtype, device=beside.device)
+    return beside.like(torch.cat([real[None], real.new_zeros(3, *real.shape)]))
+
+
 def per_entry(real: Tensor, x: QuaternionTensor) -> Tensor:
     """A real tensor that broadcasts against x in channels, as one that broadcasts in entries.
 
-    Along an axis of vectors it must have size 1, be a parameter (re-sized in the dry run), or give x, y and z of each
-    vector the same number.
+    Along an axis of vectors it must have size 1, be a parameter (re-sized in the dry run) or a part of one (its weights of x, y
+    and z are averaged), or give x, y and z of each vector the same number.
     """
     if x.axis is None or not lay.has_vectors(x.vectors):
         return real
@@ -58,19 +85,23 @@ def per_entry(real: Tensor, x: QuaternionTensor) -> Tensor:
         return x.context.fit(real, dim % real.dim(), x.vectors)
     if real.shape[dim] == len(x.vectors):
         return real
-    return representatives(real, dim, x.vectors)
+    weights = x.context.plan is None and x.context.names and real.is_floating_point() and real.numel() == real.shape[dim]
+    return average_weights(real, dim, x.vectors) if weights else representatives(real, dim, x.vectors)
 
 
 def representatives(real: Tensor, dim: int, layout: str) -> Tensor:
     """One number an entry, from a tensor that repeats it for each of the entry's channels."""
     if real.shape[dim] != lay.width(layout):
-        raise RuntimeError(f"size {real.shape[dim]} of axis {dim} does not match the {lay.width(layout)} channels there")
+        raise NoRuleError(f"size {real.shape[dim]} of axis {dim} does not match the {lay.width(layout)} channels there")
     first = lay.starts(layout)
     chosen = real.index_select(dim, torch.tensor(first, device=real.device))
     if not torch.compiler.is_compiling() and real.device.type == "cpu":  # on a GPU the check would stall
         counts = torch.tensor([3 if entry in "vil" else 1 for entry in layout], device=real.device)
         if not torch.equal(chosen.repeat_interleave(counts, dim), real):
-            raise NoRuleError("the numbers differ between the coordinates x, y, z of a vector, which turn into one another")
+            raise NoRuleError(
+                "the numbers differ between the coordinates x, y, z of a vector, which turn into one another; weights per "
+                "coordinate must be a parameter or a view of one"
+            )
     return chosen
 
 

@@ -9,8 +9,9 @@ import torch
 from torch import Tensor
 
 from reqnn.errors import NoRuleError
-from reqnn.rules.algebra.base import algebra, require_quaternion, sizes, structural
+from reqnn.rules.algebra.base import algebra, require_quaternion, sizes, structural, zero_quaternions
 from reqnn.tensor import QuaternionTensor as Q
+from reqnn.tensor import adopt
 
 
 def _componentwise(name: str) -> None:
@@ -49,8 +50,9 @@ def cast(x: Q, dtype: Any = None, **kwargs: Any) -> Any:
 @structural("copy_")
 def copy_(x: Any, source: Any, non_blocking: bool = False) -> Q:
     """Overwrite with other quaternions."""
-    require_quaternion(x, "the target of copy_")
     require_quaternion(source, "the source of copy_")
+    if not isinstance(x, Q):
+        return adopt(x, zero_quaternions(x, source).same(source.expand(x.shape).components.clone()))
     return x.become(source.expand(x.user_shape).clone(), linear=True)
 
 
@@ -87,17 +89,11 @@ def _ask_components(name: str) -> None:
     _ask(name)(lambda x, *args, **kwargs: method(x.components, *args, **kwargs))
 
 
-for _name in ("is_floating_point", "is_complex", "is_contiguous", "get_device", "element_size", "data_ptr", "is_inference"):
+for _name in (
+    "is_floating_point", "is_complex", "is_contiguous", "get_device", "element_size", "data_ptr", "is_inference",
+    "new_zeros", "new_ones", "new_empty", "new_full", "new_tensor",
+):  # fmt: skip
     _ask_components(_name)
-
-
-def _new(name: str) -> None:
-    method = getattr(Tensor, name)
-    _ask(name)(lambda x, *args, **kwargs: method(x.components, *args, **kwargs))
-
-
-for _name in ("new_zeros", "new_ones", "new_empty", "new_full", "new_tensor"):
-    _new(_name)
 
 
 @_ask("__repr__", "__str__", "__format__")
@@ -119,22 +115,13 @@ def result_type(*tensors: Any) -> torch.dtype:
     return torch.result_type(first, second)
 
 
-@_ask("isnan")
-def any_nan(x: Q) -> Tensor:
-    """Whether any part of an element is NaN."""
-    return torch.isnan(x.components).any(0)
+def _ask_parts(name: str, gather: Any) -> None:
+    function = getattr(torch, name)
+    _ask(name)(lambda x: gather(function(x.components), 0))
 
 
-@_ask("isinf")
-def any_infinite(x: Q) -> Tensor:
-    """Whether any part of an element is infinite."""
-    return torch.isinf(x.components).any(0)
-
-
-@_ask("isfinite")
-def all_parts(x: Q) -> Tensor:
-    """Whether every part of an element is finite."""
-    return torch.isfinite(x.components).all(0)
+for _name, _gather in (("isnan", torch.any), ("isinf", torch.any), ("isfinite", torch.all)):
+    _ask_parts(_name, _gather)
 
 
 @structural("fill_")

@@ -1,6 +1,7 @@
-"""Gates: softmax, sigmoid and tanh act on single numbers, so the layer that feeds them becomes real (an extension).
+"""Functions of single numbers, gates above all: the layer that feeds them becomes real (an extension).
 
-In the dry run Quaternion2Real is placed before that layer, as before a head; afterwards no quaternions arrive here.
+In the dry run Quaternion2Real is placed before that layer, as before a head; afterwards no quaternions arrive here. Features
+that no layer has made, such as coordinates, have no such form.
 """
 
 from __future__ import annotations
@@ -14,26 +15,37 @@ from reqnn.rules.algebra.base import algebra
 from reqnn.tensor import QuaternionTensor as Q
 
 ROW = "Gate"
-_WHY = {
-    "softmax": "softmax orders and exponentiates single numbers; on quaternions only invariants (inner products, norms) "
-    "may go into it",
-    "sigmoid": "a gate must come from invariants (inner products, norms), not from quaternions themselves",
-}
-_ALIKE = {"softmax": ("softmax", "softmin", "gumbel_softmax"), "sigmoid": ("sigmoid", "tanh", "hardsigmoid", "logsigmoid")}
+_KINDS = {
+    "softmax orders and exponentiates single numbers; on quaternions only invariants (inner products, norms) may go into it": (
+        "softmax", "softmin", "gumbel_softmax", "logsumexp",
+    ),
+    "a gate must come from invariants (inner products, norms), not from quaternions themselves": (
+        "sigmoid", "tanh", "hardsigmoid", "logsigmoid", "log_sigmoid", "softsign", "glu", "erf", "threshold", "_threshold",
+    ),
+    "the exponential of coordinates depends on the orientation": ("exp", "exp2", "expm1"),
+    "sines and cosines of coordinates depend on the orientation": ("sin", "cos", "tan"),
+    "an element-wise function of coordinates is not equivariant": ("log", "log2", "log1p", "sqrt", "rsqrt", "reciprocal"),
+    "quaternions are not ordered; compare norms": ("gt", "lt", "ge", "le", "eq", "ne"),
+}  # fmt: skip
+
+
+def real_before(x: Any, name: str, why: str) -> NoRuleError:
+    """In the dry run, ask for Quaternion2Real before the layer that feeds an operation; else the reason why not."""
+    if isinstance(x, Q) and x.context.plan is not None and not x.context.strict:
+        source = x.source or x.fed_by
+        if source is not None:
+            x.context.plan.real_before(source, name)
+    return NoRuleError(why)
 
 
 def _gate(name: str, why: str) -> None:
     def apply(x: Any, *args: Any, **named: Any) -> Tensor:
-        if isinstance(x, Q) and x.context.plan is not None and not x.context.strict:
-            source = x.source or x.fed_by
-            if source is not None:
-                x.context.plan.real_before(source, name)
-        raise NoRuleError(why)
+        raise real_before(next((value for value in (x, *args) if isinstance(value, Q)), x), name, why)
 
     apply.__doc__ = f"``{name}`` of quaternions: the layer that feeds it becomes real."
     algebra.rule(name, row=ROW, extension=True)(apply)
 
 
-for _kind, _names in _ALIKE.items():
+for _why, _names in _KINDS.items():
     for _name in _names:
-        _gate(_name, _WHY[_kind])
+        _gate(_name, _why)

@@ -12,16 +12,20 @@ from reqnn.errors import NoRuleError
 from reqnn.rules.algebra.base import (
     algebra,
     align,
+    as_real_part,
     broadcast_axis,
     per_entry,
     refuse_over_vectors,
     representatives,
     same_parts,
     structural,
+    zero_quaternions,
 )
 from reqnn.rules.algebra.shape import flatten
 from reqnn.tensor import QuaternionTensor as Q
+from reqnn.tensor import adopt
 from reqnn.tensor import layout as lay
+from reqnn.tensor.quaternion_tensor import is_zeros
 
 
 @structural("__getitem__")
@@ -40,10 +44,11 @@ def getitem(x: Q, index: Any) -> Q:
 def setitem(x: Any, index: Any, value: Any) -> None:
     """``x[index] = value`` for quaternion values, or 0."""
     if not isinstance(x, Q):
-        raise NoRuleError(
-            "quaternion features are written into a real tensor; make it with torch.zeros_like(features) or build the result "
-            "with torch.cat / torch.stack"
-        )
+        zeros = zero_quaternions(x, value)
+        region = getitem(zeros, index)
+        if value.axis is not None and (region.axis is None or region.axis - region.rank != value.axis - value.rank):
+            raise NoRuleError("coordinates are written to another axis than theirs")
+        x = adopt(x, zeros)
     true = _translate(x, index)[0]
     x.about_to_change()
     places = x.components.movedim(0, -1)  # a view; with the hidden axis last torch puts index tensors where they belong
@@ -169,7 +174,7 @@ def index_select(x: Q, dim: int, index: Tensor) -> Q:
 def gather(x: Q, dim: int, index: Tensor, *, sparse_grad: bool = False) -> Q:
     """out[i][j] = x[index[i][j]][j]; an index repeated for x, y and z means the vector."""
     (at,) = x.dims(dim)
-    index = _gather_index(x, at, index)
+    index = entry_index(x, at, index)
     return x.same(x.components.gather(at + 1, index.expand(x.components.shape[0], *index.shape)))
 
 
@@ -180,11 +185,12 @@ def take_along_dim(x: Q, indices: Tensor, dim: int | None = None) -> Q:
         x, dim = flatten(x), 0
     (at,) = x.dims(dim)
     if at == x.axis or (x.axis is not None and indices.shape[x.axis] != 1):
-        indices = _gather_index(x, at, indices)
+        indices = entry_index(x, at, indices)
     return x.same(torch.take_along_dim(x.components, indices.unsqueeze(0), at + 1))
 
 
-def _gather_index(x: Q, at: int, index: Tensor) -> Tensor:
+def entry_index(x: Q, at: int, index: Tensor) -> Tensor:
+    """An index that counts channels as one that counts entries, for a gather or scatter along axis `at`."""
     if x.axis is None or not lay.has_vectors(x.vectors):
         return index
     if at == x.axis:
@@ -205,10 +211,11 @@ def where(condition: Tensor, x: Any = None, y: Any = None, **named: Any) -> Q:
     sides = [side for side in (x, y) if isinstance(side, Q)]
     if len(sides) == 1:
         other = y if isinstance(x, Q) else x
-        if not _is_zero(other):
+        chosen = as_real_part(other, sides[0])
+        if chosen is None and not _is_zero(other):
             raise NoRuleError("where() chooses between quaternion features and real numbers other than 0")
-        zero = sides[0].same(torch.zeros_like(sides[0].components))
-        x, y = (x, zero) if isinstance(x, Q) else (zero, y)
+        chosen = sides[0].same(torch.zeros_like(sides[0].components)) if chosen is None else chosen
+        x, y = (x, chosen) if isinstance(x, Q) else (chosen, y)
     x, y = same_parts(x, y)
     axis, layout = broadcast_axis(x, y)
     widest = x if x.axis is not None else y
@@ -222,16 +229,16 @@ _NEVER = -1e4  # what is filled with less than this is not to be the maximum: no
 
 def _is_zero(value: Any) -> bool:
     if isinstance(value, Tensor):
-        return value.dim() == 0 and not torch.compiler.is_compiling() and _is_zero(value.item())
+        return is_zeros(value) or (value.dim() == 0 and not torch.compiler.is_compiling() and bool(value <= _NEVER))
     return bool(value == 0 or value <= _NEVER)
 
 
 @structural("masked_fill")
 def masked_fill(x: Q, mask: Tensor, value: Any) -> Q:
     """Quaternions set to 0 where the mask is true; −∞, which a maximum is to ignore, is 0 too."""
-    if not _is_zero(value):
+    if as_real_part(0, x) is None and not _is_zero(value):
         raise NoRuleError("masked_fill with a number other than 0 writes a fixed direction")
-    return where(per_entry(mask, x), 0, x)
+    return where(per_entry(mask, x), value, x)
 
 
 @structural("masked_select")
@@ -240,36 +247,3 @@ def masked_select(x: Q, mask: Tensor) -> Q:
     refuse_over_vectors(x, [x.axis] if x.axis is not None else [], "masked_select")
     mask = mask.expand(x.user_shape)
     return x.like(x.components[:, mask])
-
-
-@structural("index_add")
-def index_add(x: Q, dim: int, index: Tensor, source: Q, *, alpha: float = 1) -> Q:
-    """Add quaternions at indexed places."""
-    at, target, source = _indexed(x, dim, source)
-    return target.same(target.components.index_add(at + 1, index, source.components, alpha=alpha))
-
-
-@structural("index_copy")
-def index_copy(x: Q, dim: int, index: Tensor, source: Q) -> Q:
-    """Overwrite quaternions at indexed places."""
-    at, target, source = _indexed(x, dim, source)
-    return target.same(target.components.index_copy(at + 1, index, source.components))
-
-
-def _indexed(x: Any, dim: int, source: Any) -> tuple[int, Q, Q]:
-    """The axis and the operands of an indexed write."""
-    if not isinstance(x, Q) or not isinstance(source, Q):
-        raise NoRuleError("an indexed write of quaternions and real numbers; start from torch.zeros_like(features)")
-    (at,) = x.dims(dim)
-    if at == x.axis or (x.axis, x.vectors) != (source.axis, source.vectors):
-        raise NoRuleError("an indexed write along coordinates, or of others than the target's")
-    x, source = same_parts(x, source)
-    return at, x, source
-
-
-@structural("scatter_add")
-def scatter_add(x: Q, dim: int, index: Tensor, src: Q) -> Q:
-    """Sum quaternions into indexed places."""
-    at, x, src = _indexed(x, dim, src)
-    index = _gather_index(src, at, index)
-    return x.same(x.components.scatter_add(at + 1, index.expand(x.components.shape[0], *index.shape), src.components))

@@ -10,17 +10,17 @@ import torch
 from torch import Tensor
 
 from reqnn.errors import NoRuleError
-from reqnn.rules.algebra.base import same_parts, structural
+from reqnn.rules.algebra.base import as_real_part, same_parts, structural, zero_quaternions
 from reqnn.rules.algebra.shape import new_axis
 from reqnn.tensor import QuaternionTensor as Q
 from reqnn.tensor import layout as lay
-from reqnn.tensor.markers import ScalarTensor
+from reqnn.tensor.markers import RemovedBias, ScalarTensor
+from reqnn.tensor.quaternion_tensor import is_zeros
 
 
 @structural("cat")
-def cat(tensors: Sequence[Tensor], dim: int = 0, **named: Any) -> Q:
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Q:
     """Concatenate; along channels the layouts join as strings do."""
-    dim = named.get("axis", dim)
     given = [x for x in tensors if not (x.dim() == 1 and x.shape[0] == 0)]
     first_quaternion = next(x for x in given if isinstance(x, Q))
     (at,) = first_quaternion.dims(dim)
@@ -70,21 +70,34 @@ def _traced_scalar(x: Tensor) -> bool:
 def _quaternion_part(x: Tensor, what: str, at: int, beside: Q) -> Q:
     """An operand as quaternions: real numbers become scalars along the axis of channels (an extension of the paper).
 
-    These are numbers from real inputs, or invariants such as distances.
+    These are numbers from real inputs, or invariants such as distances. A learned token is a bias: of it, zeros are left.
     """
     if isinstance(x, Q):
         return x
+    plain = x.as_subclass(Tensor) if isinstance(x, (ScalarTensor, RemovedBias)) else x
+    if isinstance(x, RemovedBias) or (at != beside.axis and is_zeros(x)):
+        return zero_quaternions(plain, beside)
+    real = as_real_part(plain, beside)
+    if real is not None:
+        return real
+    if _is_token(x, at, beside):
+        return zero_quaternions(torch.zeros_like(plain), beside)
     scalar = isinstance(x, ScalarTensor) or _traced_scalar(x)
     if (scalar or _is_invariant(x, at, beside)) and not beside.context.strict:
         if not scalar and beside.context.plan is not None:
             beside.context.plan.met("Invariants beside vectors", what, "quaternion", extension=True)
-        plain = x.as_subclass(Tensor) if isinstance(x, ScalarTensor) else x
         return beside.like(torch.cat([plain[None], plain.new_zeros(3, *plain.shape)]), at, "s" * plain.shape[at])
     raise NoRuleError(
         f"{what} joins quaternion features with a real tensor of shape {tuple(x.shape)}. Numbers that do not rotate cannot "
         "stand among vectors: declare input scalars with scalars=, multiply instead of concatenating, or place "
         "Quaternion2Real before (to_real=)"
     )
+
+
+def _is_token(x: Tensor, at: int, beside: Q) -> bool:
+    """Whether a parameter stands among points, as class tokens do; it is dropped, as a bias is."""
+    plan, channels = beside.context.plan, beside.axis if beside.axis is not None else beside.channel_axis
+    return plan is not None and channels is not None and channels != at and plan.owner(x) is not None and plan.drop(x)
 
 
 def _is_invariant(x: Tensor, at: int, beside: Q) -> bool:

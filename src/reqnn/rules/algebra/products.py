@@ -34,21 +34,12 @@ def matmul(a: Any, b: Any, **named: Any) -> Any:
         return torch.matmul(a, b.unsqueeze(-1)).squeeze(-1)
     if isinstance(a, Q) and isinstance(b, Q):
         return _invariant_product(a, b)
-    rank = max(a.dim(), b.dim())
-    if isinstance(a, Q):
-        weight = _contracted(b, b.dim() - 2, a, a.rank - 1)
-        axis = a.axis if a.axis is None or a.axis != a.rank - 1 else None
-        out = a.like(
-            align(a.components, rank) @ weight, None if axis is None else axis - a.rank, a.vectors if axis is not None else ""
-        )
-        out.channel_axis = out.rank - 1 if _is_layer(a, b) else None
-        return out
-    weight = _contracted(a, a.dim() - 1, b, b.rank - 2)
-    axis = b.axis if b.axis is None or b.axis != b.rank - 2 else None
-    out = b.like(
-        weight @ align(b.components, rank), None if axis is None else axis - b.rank, b.vectors if axis is not None else ""
-    )
-    out.channel_axis = out.rank - 2 if _is_layer(b, a) else None
+    x, matrix, along, dim = (a, b, -1, -2) if isinstance(a, Q) else (b, a, -2, -1)
+    weight = _contracted(matrix, matrix.dim() + dim, x, x.rank + along)
+    parts = align(x.components, max(a.dim(), b.dim()))
+    axis = None if x.axis is None or x.axis == x.rank + along else x.axis - x.rank
+    out = x.like(parts @ weight if x is a else weight @ parts, axis, x.vectors if axis is not None else "")
+    out.channel_axis = out.rank + along if _is_layer(x, matrix) else None
     return out
 
 
@@ -74,9 +65,10 @@ def _contracted(weight: Tensor, dim: int, x: Q, along: int) -> Tensor:
     """A real matrix whose axis `dim` is summed against x's axis `along`."""
     if not x.holds_vectors(along):
         return weight
-    if x.context.plan is None or x.context.plan.owner(weight) is None:
-        if weight.shape[dim] == len(x.vectors):
-            return weight
+    if weight.shape[dim] == len(x.vectors):
+        return weight
+    found = x.context.plan.owner(weight) is not None if x.context.plan is not None else weight.dim() == 2 and x.context.names
+    if not found:
         raise NoRuleError(
             f"a real matrix of shape {tuple(weight.shape)} multiplies the coordinates x, y, z. If it comes from a spatial "
             "transformer (STN), drop that submodule with remove=: equivariance makes it superfluous"
@@ -181,6 +173,34 @@ def einsum(equation: str, *operands: Any) -> Any:
     return torch.einsum(",".join(terms) + "->" + output, *tensors)
 
 
+def _of_matrices(name: str) -> None:
+    """``det``, ``svdvals``: invariant to rotations of the rows or columns of a matrix of coordinates."""
+    function = getattr(torch.linalg, name)
+
+    def apply(x: Q) -> Tensor:
+        if not (x.rank > 1 and (x.holds_vectors(-1) or x.holds_vectors(-2))) or lay.width(x.vectors) != 3:
+            raise NoRuleError(f"{name} of a matrix whose rows or columns are not single vectors")
+        found: Tensor = function(x.as_real())
+        return found
+
+    apply.__doc__ = f"``{name}`` of matrices of coordinates."
+    rule(name, f"linalg_{name}", extension=True)(apply)
+
+
+_of_matrices("det")
+_of_matrices("svdvals")
+
+
+@rule("bilinear", extension=True)
+def bilinear(a: Any, b: Any, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """Σ_ij W_oij·⟨a_i, b_j⟩ + bias: inner products are invariant, so the result is real."""
+    if not (isinstance(a, Q) and isinstance(b, Q)) or a.axis is not None or b.axis is not None:
+        raise NoRuleError("a bilinear map needs two tensors of quaternion features")
+    a, b = same_parts(a, b)
+    products = torch.einsum("h...i,oij,h...j->...o", a.components, weight, b.components)
+    return products if bias is None else products + bias
+
+
 def _parse(equation: str) -> tuple[list[str], str]:
     left, arrow, output = equation.replace(" ", "").partition("->")
     inputs = left.split(",")
@@ -218,11 +238,18 @@ def _einsum_real(item: Tensor, term: str, items: list[Any], letters: dict[int, s
 @rule("cross", "linalg_cross", extension=True)
 def cross(a: Any, b: Any, *args: Any, dim: int | None = None) -> Q:
     """a × b rotates with a and b; along an axis of coordinates, one cross product for each vector."""
-    along = args[0] if args else dim
-    if not (isinstance(a, Q) and isinstance(b, Q)) or a.components.shape[0] == 4:
-        raise NoRuleError("a cross product needs two tensors of vectors")
-    axis = -1 if along is None else along
-    if a.axis is None or (axis - a.rank if axis >= 0 else axis) != a.axis - a.rank or a.vectors != b.vectors:
+    along = args[0] if args else -1 if dim is None else dim
+    if isinstance(a, Q) and (a.axis is None or a.dims(along) != (a.axis,)):
         raise NoRuleError("a cross product along an axis that holds no coordinates")
+    return cross_of_elements(a, b)
+
+
+def cross_of_elements(a: Any, b: Any) -> Q:
+    """a × b of each pair of elements; scalars among them have no direction, and real numbers neither."""
+    if not (isinstance(a, Q) and isinstance(b, Q)) or 4 in (a.stored_shape[0], b.stored_shape[0]):
+        raise NoRuleError("a cross product needs two tensors of vectors")
+    axes = [None if x.axis is None else x.axis - x.rank for x in (a, b)]
+    if a.vectors != b.vectors or axes[0] != axes[1]:
+        raise NoRuleError("a cross product of coordinates with features, or of coordinates on different axes")
     rank = max(a.rank, b.rank)
-    return a.like(torch.linalg.cross(align(a.components, rank), align(b.components, rank), dim=0), a.axis - a.rank, a.vectors)
+    return a.like(torch.linalg.cross(align(a.components, rank), align(b.components, rank), dim=0), axes[0], a.vectors)

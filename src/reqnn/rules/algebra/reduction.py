@@ -40,15 +40,15 @@ def _linear_reduction(x: Q, dim: Any, keepdim: bool, name: str, dtype: torch.dty
 
 
 @rule("sum")
-def total(x: Q, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, axis: Any = None) -> Q:
+def total(x: Q, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Q:
     """Σ q; over coordinates it raises."""
-    return _linear_reduction(x, dim if axis is None else axis, keepdim, "sum", dtype)
+    return _linear_reduction(x, dim, keepdim, "sum", dtype)
 
 
 @rule("mean")
-def mean(x: Q, dim: Any = None, keepdim: bool = False, *, dtype: Any = None, axis: Any = None) -> Q:
+def mean(x: Q, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Q:
     """Mean of quaternions; over coordinates it raises."""
-    return _linear_reduction(x, dim if axis is None else axis, keepdim, "mean", dtype)
+    return _linear_reduction(x, dim, keepdim, "mean", dtype)
 
 
 @rule("cumsum")
@@ -150,24 +150,16 @@ def var(x: Q, dim: Any = None, *args: Any, correction: Any = 1, keepdim: bool = 
 
 @rule("var_mean", extension=True)
 def var_mean(x: Q, dim: Any = None, *args: Any, **named: Any) -> tuple[Tensor, Q]:
-    """`var` and the mean."""
-    return var(x, dim, *args, **named), mean(x, _spread_dim(dim), _keeps(args, named))
-
-
-def _spread_dim(dim: Any) -> Any:
-    """The axes, where the first argument may also be `unbiased`."""
-    return None if isinstance(dim, bool) else dim
-
-
-def _keeps(args: Sequence[Any], named: dict[str, Any]) -> bool:
-    """`keepdim`, by position (dim, unbiased, keepdim) or by name."""
-    return bool(args[1] if len(args) > 1 else named.get("keepdim", False))
+    """`var` and the mean; the arguments are (unbiased) or (dim, unbiased, keepdim)."""
+    keepdim = bool(args[1] if len(args) > 1 else named.get("keepdim", False))
+    return var(x, dim, *args, **named), mean(x, None if isinstance(dim, bool) else dim, keepdim)
 
 
 @rule("std_mean", extension=True)
-def std_mean(x: Q, dim: Any = None, *args: Any, **named: Any) -> tuple[Tensor, Q]:
+def std_mean(x: Q, *args: Any, **named: Any) -> tuple[Tensor, Q]:
     """`std` and the mean."""
-    return std(x, dim, *args, **named), mean(x, _spread_dim(dim), _keeps(args, named))
+    spread, average = var_mean(x, *args, **named)
+    return safe_sqrt(spread), average
 
 
 @rule("std", extension=True)

@@ -189,16 +189,8 @@ def flip(x: Q, *dims: Any, **named: Any) -> Q:
     return x.same(x.components.flip([d + 1 for d in at]))
 
 
-@structural("fliplr")
-def fliplr(x: Q) -> Q:
-    """Reversed order along axis 1."""
-    return flip(x, 1)
-
-
-@structural("flipud")
-def flipud(x: Q) -> Q:
-    """Reversed order along axis 0."""
-    return flip(x, 0)
+structural("fliplr")(lambda x: flip(x, 1))
+structural("flipud")(lambda x: flip(x, 0))
 
 
 @structural("pad")

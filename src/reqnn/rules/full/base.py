@@ -12,6 +12,7 @@ The last invariant changes its sign in a mirror: with it, and only with it, left
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -31,6 +32,13 @@ distinguish mirror images, are among the invariants; ``unit``, where imaginary p
 layer, behind every "pool", or "both"."""
 
 EPS = 1e-3  # of a mean squared length: what is shorter fades, and rounding is not blown up
+
+
+def by_the_paper(name: str, x: Q, *args: Any, **kwargs: Any) -> Any:
+    """What the paper's rule does: to pure quaternions, which have no real part to act on."""
+    rule = paper.find(name)
+    assert rule is not None
+    return rule.apply(x, *args, **kwargs)
 
 
 def loops_serve(x: Q, part: Tensor) -> bool:

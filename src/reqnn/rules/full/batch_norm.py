@@ -2,12 +2,13 @@
 
     s′ = BN(s) with gamma and beta,    v′ = v / √(1/C Σ_c ‖v_c‖² + ε)
 
-No statistics of the batch are needed for the imaginary part: what it divides by is invariant.
+No statistics of the batch are needed for the imaginary part: what it divides by is invariant. Pure quaternions, such as
+coordinates, are normalised by the paper's rules.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch.nn.functional as F
@@ -15,53 +16,36 @@ from torch import Tensor
 
 from reqnn.errors import NoRuleError
 from reqnn.nn.full_parts import join, parts
-from reqnn.rules.full.base import full, unit_size
+from reqnn.rules.full.base import by_the_paper, full, unit_size
 from reqnn.rules.paper.convolution import refuse_elsewhere
 from reqnn.tensor import QuaternionTensor as Q
 
 
-def _normed(x: Q, norm: Callable[[Tensor], Tensor], axis: int) -> Q:
-    real, imaginary = parts(x)
-    if real is None:
-        raise NoRuleError("a normalisation of pure quaternions: it acts on real parts, which the first linear layer makes")
-    return join(x, norm(real), unit_size(x, imaginary, axis, "norm"), axis)
+def _norm(name: str, row: str, last: bool = False) -> None:
+    """A norm over channels, which stand on axis 1 or on the last one."""
+    function = getattr(F, name)
 
+    def apply(x: Q, *args: Any, **kwargs: Any) -> Any:
+        if parts(x)[0] is None:
+            return by_the_paper(name, x, *args, **kwargs)
+        return batch_norm_by(x, lambda real: function(real, *args, **kwargs), x.rank - 1 if last else 1)
 
-@full.rule("batch_norm", row="Batch-normalization")
-def batch_norm(x: Q, *args: Any, **kwargs: Any) -> Q:
-    """The ordinary batch-norm, with its statistics, gamma and beta, of the real part."""
-    refuse_elsewhere(x, 1)
-    return _normed(x, lambda real: F.batch_norm(real, *args, **kwargs), 1)
+    apply.__doc__ = f"``F.{name}`` of the real part, with its gain and shift."
+    full.rule(name, row=row, extension=name != "batch_norm")(apply)
 
 
 @full.rule("batch_norm_by", row="Batch-normalization")
-def batch_norm_by(x: Q, layer: Callable[[Tensor], Tensor]) -> Q:
-    """A batch-norm that is no call of ``F.batch_norm``: one whose statistics several processes share."""
-    refuse_elsewhere(x, 1)
-    return _normed(x, layer, 1)
+def batch_norm_by(x: Q, layer: Callable[[Tensor], Tensor], axis: int = 1) -> Q:
+    """A norm of the real part that is any function: a batch-norm whose statistics several processes share, say."""
+    refuse_elsewhere(x, axis)
+    real, imaginary = parts(x)
+    if real is None:
+        raise NoRuleError("a normalisation of pure quaternions: it acts on real parts, which the first linear layer makes")
+    return join(x, layer(real), unit_size(x, imaginary, axis, "norm"), axis)
 
 
-@full.rule("group_norm", row="Group normalization", extension=True)
-def group_norm(x: Q, *args: Any, **kwargs: Any) -> Q:
-    """The ordinary group norm of the real part."""
-    refuse_elsewhere(x, 1)
-    return _normed(x, lambda real: F.group_norm(real, *args, **kwargs), 1)
-
-
-@full.rule("instance_norm", row="Instance normalization", extension=True)
-def instance_norm(x: Q, *args: Any, **kwargs: Any) -> Q:
-    """The ordinary instance norm of the real part."""
-    refuse_elsewhere(x, 1)
-    return _normed(x, lambda real: F.instance_norm(real, *args, **kwargs), 1)
-
-
-@full.rule("layer_norm", row="Layer normalization", extension=True)
-def layer_norm(x: Q, normalized_shape: Sequence[int], *args: Any, **kwargs: Any) -> Q:
-    """The ordinary layer norm of the real part; the imaginary one over its last axis."""
-    return _normed(x, lambda real: F.layer_norm(real, tuple(normalized_shape), *args, **kwargs), x.rank - 1)
-
-
-@full.rule("rms_norm", row="Layer normalization", extension=True)
-def rms_norm(x: Q, normalized_shape: Sequence[int], *args: Any, **kwargs: Any) -> Q:
-    """The ordinary RMS norm of the real part; the imaginary one over its last axis."""
-    return _normed(x, lambda real: F.rms_norm(real, list(normalized_shape), *args, **kwargs), x.rank - 1)
+_norm("batch_norm", "Batch-normalization")
+_norm("group_norm", "Group normalization")
+_norm("instance_norm", "Instance normalization")
+_norm("layer_norm", "Layer normalization", last=True)
+_norm("rms_norm", "Layer normalization", last=True)

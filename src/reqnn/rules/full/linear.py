@@ -31,7 +31,7 @@ def mixed(x: Q, weight: Tensor, bias: Tensor | None, axis: int, layer: Layer, li
 
     Args:
         layer: the bias-free map with a weight.
-        like: a number of output channels → the shape of a weight with so many.
+        like: a number of output channels → the shape of a weight with so many, that of a layer without groups.
     """
     learned = x.context.learned("full")
     real, imaginary = parts(x)
@@ -46,7 +46,7 @@ def mixed(x: Q, weight: Tensor, bias: Tensor | None, axis: int, layer: Layer, li
     vectors = layer(imaginary, rotating)
     channels = vectors.shape[axis + 1]
     count = whole_number(x, "products")
-    maps = layer(imaginary, learned.parameter("maps", like(kinds(x) * count), imaginary, uniform))
+    maps = layer(imaginary, learned.parameter("maps", like(kinds(x) * count), imaginary, uniform), 1)
     found = invariants(x, maps, count, axis)
     weights = learned.parameter("invariants", (channels, found.shape[axis]), imaginary, small)
     scalars = pointwise(found[None], weights, axis)[0]
@@ -68,7 +68,7 @@ def linear(x: Q, weight: Tensor, bias: Tensor | None = None) -> Any:
     axis = x.rank - 1
     refuse_elsewhere(x, axis)
     weight = x.context.fit(weight, 1, x.layout_on(axis))
-    return mixed(x, weight, bias, axis, lambda parts, w: pointwise(parts, w, axis), lambda n: (n, *weight.shape[1:]))
+    return mixed(x, weight, bias, axis, lambda parts, w, groups=1: pointwise(parts, w, axis), lambda n: (n, *weight.shape[1:]))
 
 
 def _convolution(name: str) -> None:
@@ -76,9 +76,8 @@ def _convolution(name: str) -> None:
         weight, layer, axis = convolution_of(x, weight, name, args, kwargs)
 
         def like(channels: int) -> tuple[int, ...]:
-            shape = list(weight.shape)
-            shape[int("transpose" in name)] = channels
-            return tuple(shape)
+            pair = (channels, x.stored_shape[axis + 1])
+            return (*(pair[::-1] if "transpose" in name else pair), *weight.shape[2:])
 
         return mixed(x, weight, bias, axis, layer, like)
 

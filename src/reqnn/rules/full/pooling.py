@@ -14,7 +14,7 @@ from torch import Tensor
 from reqnn.nn.full_parts import parts
 from reqnn.rules.full.base import full, unit_size
 from reqnn.rules.options import channel_axis, choice
-from reqnn.rules.pooling import Pick, register_pooling
+from reqnn.rules.pooling import Pick, Pooling, register_pooling
 from reqnn.tensor import QuaternionTensor as Q
 from reqnn.tensor.running import owner_of_call
 
@@ -44,4 +44,4 @@ def combine(x: Q, pooled: tuple[int, ...], winner: Pick, mean: Pick) -> Tensor:
     return torch.cat([winner(real[None]), imaginary if axis in pooled else unit_size(x, imaginary, axis, "pool")])
 
 
-register_pooling(full, order, combine)
+register_pooling(full, Pooling(order, combine))

@@ -1,6 +1,8 @@
 """Activations: the original's own for the real part, which then opens or closes the imaginary one.
 
 s′ = φ(s),    v′ = v·γ(s)
+
+Pure quaternions have no real part; the paper's rule acts on them.
 """
 
 from __future__ import annotations
@@ -8,13 +10,11 @@ from __future__ import annotations
 from typing import Any
 
 import torch.nn.functional as F
-from torch import Tensor
 
-from reqnn.errors import NoRuleError
 from reqnn.kernels.full_rows import gate, gated
 from reqnn.kernels.rows import from_rows, to_rows
 from reqnn.nn.full_parts import join, parts
-from reqnn.rules.full.base import full, loops_serve
+from reqnn.rules.full.base import by_the_paper, full, loops_serve
 from reqnn.tensor import QuaternionTensor as Q
 
 
@@ -24,8 +24,7 @@ def _activation(name: str, extension: bool) -> None:
     def apply(x: Q, *args: Any, **kwargs: Any) -> Q:
         real, imaginary = parts(x)
         if real is None:
-            raise NoRuleError("an activation on pure quaternions: it acts on real parts, which the first linear layer makes")
-        kwargs.pop("inplace", None)
+            return by_the_paper(name, x, *args, **kwargs)
         axis = x.rank - 1 if x.channel_axis is None else x.channel_axis
         if loops_serve(x, imaginary):
             rows = gated(real.movedim(axis, -1).contiguous(), to_rows(imaginary, axis))
@@ -44,13 +43,3 @@ for _name in ("relu", "leaky_relu", "prelu", "rrelu"):
     _activation(_name, extension=False)
 for _name in ("elu", "gelu", "silu", "selu", "celu", "mish", "hardswish", "softplus", "relu6", "hardtanh"):
     _activation(_name, extension=True)
-
-
-@full.rule("clamp", "clamp_min", row="ReLU")
-def clamp(x: Q, min: Any = None, max: Any = None) -> Q:
-    """``clamp(min=0)`` is a ReLU; other bounds cut single coordinates."""
-    if max is not None or isinstance(min, Tensor) or min != 0:
-        raise NoRuleError("clamping cuts single coordinates; only clamp(min=0), a ReLU, has a rule")
-    rule: Any = full.find("relu")
-    out: Q = rule.apply(x)
-    return out

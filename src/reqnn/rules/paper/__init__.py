@@ -9,6 +9,7 @@ from reqnn.rules.paper import (
     dropout,
     layer_norm,
     max_pooling,
+    point_lists,
     quaternion_to_real,
     relu,
 )
@@ -27,6 +28,7 @@ __all__ = [
     "layer_norm",
     "max_pooling",
     "paper",
+    "point_lists",
     "quaternion_to_real",
     "relu",
 ]

@@ -79,10 +79,14 @@ def multi_head_attention(
         raise NoRuleError("attention with learned extra keys is not equivariant; build it without bias_kv")
     for bias in (in_proj_bias, out_proj_bias):
         query.context.drop_bias(bias)
+    layouts = [x.layout_on(-1) for x in (query, key, value)]
     if use_separate_proj_weight or in_proj_weight is None:
-        weights = [weight for weight in (q_proj_weight, k_proj_weight, v_proj_weight) if weight is not None]
+        given = [weight for weight in (q_proj_weight, k_proj_weight, v_proj_weight) if weight is not None]
+        weights = [query.context.fit(weight, 1, layout) for weight, layout in zip(given, layouts, strict=True)]
+    elif len(set(layouts)) > 1:
+        raise NoRuleError("attention between coordinates and features by one projection")
     else:
-        weights = list(in_proj_weight.chunk(3))
+        weights = list(query.context.fit(in_proj_weight, 1, layouts[0]).chunk(3))
     unbatched = query.rank == 2
     q, k, v = (
         _heads(_project(x.unsqueeze(1) if unbatched else x, w), num_heads)
@@ -105,7 +109,7 @@ def multi_head_attention(
 
 
 def _project(x: Any, weight: Tensor) -> Q:
-    refuse_over_vectors(x, range(x.rank), "the projection of an attention layer")
+    refuse_over_vectors(x, range(x.rank - 1), "the projection of an attention layer")
     return x.like(F.linear(x.components, weight))
 
 

@@ -10,29 +10,21 @@ from reqnn.rules.algebra.base import algebra, refuse_over_vectors
 from reqnn.tensor import QuaternionTensor as Q
 
 
-def _componentwise(name: str, spatial: int) -> None:
+def _componentwise(name: str, spatial: int | None, *also: str) -> None:
     function = getattr(F, name)
 
     def apply(x: Q, *args: Any, **kwargs: Any) -> Q:
-        for dim in range(x.rank - spatial, x.rank):
-            refuse_over_vectors(x, [dim], name)
-        batched = x.rank == spatial + 2
+        axes = x.rank - 2 if spatial is None else spatial
+        refuse_over_vectors(x, range(x.rank - axes, x.rank), name)
+        batched = x.rank == axes + 2
         out = function(x.components.flatten(0, 1) if batched else x.components, *args, **kwargs)
         return x.same(out.unflatten(0, (x.components.shape[0], -1)) if batched else out)
 
     apply.__doc__ = f"``F.{name}`` of every component."
-    algebra.rule(name, f"_{name}", row="algebra")(apply)
+    algebra.rule(name, f"_{name}", *also, row="algebra")(apply)
 
 
 for _spatial in (1, 2, 3):
     _componentwise(f"avg_pool{_spatial}d", _spatial)
     _componentwise(f"adaptive_avg_pool{_spatial}d", _spatial)
-
-
-@algebra.rule("interpolate", "upsample", row="algebra")
-def interpolate(x: Q, *args: Any, **kwargs: Any) -> Q:
-    """Interpolation along the spatial axes is linear."""
-    for dim in range(2, x.rank):
-        refuse_over_vectors(x, [dim], "interpolate")
-    out = F.interpolate(x.components.flatten(0, 1), *args, **kwargs)
-    return x.same(out.unflatten(0, (x.components.shape[0], -1)))
+_componentwise("interpolate", None, "upsample")

@@ -21,6 +21,7 @@ from reqnn.kernels.rows import from_rows
 from reqnn.nn.quaternion_to_real import to_real
 from reqnn.rules.paper.base import paper
 from reqnn.tensor import QuaternionTensor as Q
+from reqnn.tensor import layout as lay
 
 
 @paper.rule("linear", row="Convolution")
@@ -92,8 +93,8 @@ def gated(x: Q, layer: Callable[[Tensor], Tensor], channels: int) -> Q:
     return out
 
 
-Layer = Callable[[Tensor, Tensor], Tensor]
-"""Components (n, *) and a weight → components, by a map without bias."""
+Layer = Callable[..., Tensor]
+"""Components (n, *), a weight and, if they are others than the original's, groups → components, by a map without bias."""
 
 
 def convolution_of(x: Q, weight: Tensor, name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[Tensor, Layer, int]:
@@ -103,17 +104,36 @@ def convolution_of(x: Q, weight: Tensor, name: str, args: tuple[Any, ...], kwarg
     spatial, transposed, function = int(name[-2]), "transpose" in name, getattr(torch, name)
     channels = x.rank - spatial - 1
     refuse_elsewhere(x, channels)
-    weight = x.context.fit(weight, int(not transposed), x.layout_on(channels))
-    kwargs.pop("bias", None)
+    names = ("stride", "padding", *(("output_padding", "groups", "dilation") if transposed else ("dilation", "groups")))
+    given = {name: value for name, value in (*zip(names, args, strict=False), *kwargs.items()) if name != "bias"}
+    groups, group = _groups(x.layout_on(channels), given.pop("groups", 1))
+    weight = x.context.fit(weight, int(not transposed), x.layout_on(channels) if transposed else group)
 
-    def layer(parts: Tensor, weight: Tensor) -> Tensor:
-        if not transposed and is_pointwise(weight, args, kwargs):
+    def layer(parts: Tensor, weight: Tensor, groups: int = groups) -> Tensor:
+        if not transposed and is_pointwise(weight, (), {**given, "groups": groups}):
             return pointwise(parts, weight.flatten(1), channels)
         flat = parts.flatten(0, 1) if x.rank == spatial + 2 else parts
-        out = function(flat, weight, None, *args, **kwargs)
+        out = function(flat, weight, None, groups=groups, **given)
         return out.unflatten(0, (parts.shape[0], -1)) if x.rank == spatial + 2 else out
 
     return weight, layer, channels
+
+
+def _groups(layout: str, groups: int) -> tuple[int, str]:
+    """The number of groups of entries for so many of channels, and the layout of each.
+
+    If each coordinate is a group of its own, each vector is one: its filters are those of x, y and z together.
+    """
+    if groups == lay.width(layout) and lay.has_vectors(layout):
+        return len(layout), layout[:1] if set(layout) == {"s"} else "f"
+    if lay.width(layout) % groups:
+        raise NoRuleError(f"{groups} groups of {lay.width(layout)} channels ({lay.describe(layout)})")
+    sizes = [lay.width(layout) // groups] * groups
+    counts = lay.split_sizes(layout, sizes) if lay.has_vectors(layout) else sizes
+    group = layout[: counts[0]]
+    if layout != group * groups:
+        raise NoRuleError(f"{groups} groups of channels that are not alike ({lay.describe(layout)})")
+    return groups, group
 
 
 CONVOLUTIONS = tuple(f"conv{kind}{spatial}d" for spatial in (1, 2, 3) for kind in ("", "_transpose"))

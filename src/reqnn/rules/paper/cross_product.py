@@ -13,10 +13,9 @@ import torch
 from torch import Tensor
 from torch.overrides import handle_torch_function, has_torch_function
 
-from reqnn.errors import InputError, NoRuleError
-from reqnn.rules.algebra.base import align
+from reqnn.errors import InputError
+from reqnn.rules.algebra.products import cross_of_elements
 from reqnn.rules.paper.base import paper
-from reqnn.tensor import QuaternionTensor as Q
 
 
 def cross_product(a: Any, b: Any) -> Any:
@@ -31,14 +30,4 @@ def cross_product(a: Any, b: Any) -> Any:
     return torch.linalg.cross(a, b, dim=-1)
 
 
-@paper.rule("cross_product", row="Cross product", extension=True)
-def cross_product_rule(a: Any, b: Any) -> Q:
-    """Element by element; scalars among them have no direction, and real numbers neither."""
-    if not (isinstance(a, Q) and isinstance(b, Q)) or 4 in (a.components.shape[0], b.components.shape[0]):
-        raise NoRuleError("a cross product needs two tensors of vectors")
-    axes = [None if x.axis is None else x.axis - x.rank for x in (a, b)]
-    if a.vectors != b.vectors or axes[0] != axes[1]:
-        raise NoRuleError("a cross product of coordinates with features, or of coordinates on different axes")
-    rank = max(a.rank, b.rank)
-    out = torch.linalg.cross(align(a.components, rank), align(b.components, rank), dim=0)
-    return a.like(out, axes[0], a.vectors)
+paper.rule("cross_product", row="Cross product", extension=True)(cross_of_elements)

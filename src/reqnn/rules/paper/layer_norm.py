@@ -85,7 +85,5 @@ def instance_norm(
     *unused: Any,
 ) -> Q:
     """Mean squared norm over all places of each sample and channel."""
-    refuse_elsewhere(x, 1)
     refuse_running(running_mean, running_var, use_input_stats)
-    power = x.squared_norm().flatten(2).mean(2)
-    return _gain(x, x.components * (power + eps).rsqrt().reshape(*power.shape, *[1] * (x.rank - 2)), weight, bias, 1)
+    return group_norm(x, x.stored_shape[2], weight, bias, eps)

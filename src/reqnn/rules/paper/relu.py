@@ -10,8 +10,8 @@ from typing import Any
 
 from torch import Tensor
 
-from reqnn.errors import NoRuleError
 from reqnn.nn.activation import quaternion_relu
+from reqnn.rules.algebra.gates import real_before
 from reqnn.rules.paper.base import paper
 from reqnn.tensor import QuaternionTensor as Q
 
@@ -31,17 +31,24 @@ def smooth_relu(x: Q, *args: Any, **named: Any) -> Q:
     return quaternion_relu(x)
 
 
+def relu_of_the_set(x: Q) -> Any:
+    """What the rule set does for ``F.relu``."""
+    rule = x.context.rules.find("relu")
+    assert rule is not None
+    return rule.apply(x)
+
+
 @paper.rule("hardtanh", row="ReLU", extension=True)
-def hardtanh(x: Q, min_val: float = -1.0, max_val: float = 1.0, **named: Any) -> Q:
+def hardtanh(x: Q, min_val: float = -1.0, max_val: float = 1.0, **named: Any) -> Any:
     """``nn.ReLU6`` calls ``hardtanh(0, 6)``; other bounds make a gate."""
     if min_val != 0:
-        raise NoRuleError("a gate must come from invariants (inner products, norms), not from quaternions themselves")
-    return quaternion_relu(x)
+        raise real_before(x, "hardtanh", "a gate must come from invariants (inner products, norms), not from quaternions")
+    return relu_of_the_set(x)
 
 
 @paper.rule("clamp", "clamp_min", row="ReLU")
-def clamp(x: Q, min: Any = None, max: Any = None) -> Q:
+def clamp(x: Q, min: Any = None, max: Any = None) -> Any:
     """``clamp(min=0)`` is a ReLU; other bounds cut single coordinates."""
     if max is not None or isinstance(min, Tensor) or min != 0:
-        raise NoRuleError("clamping cuts single coordinates; only clamp(min=0), a ReLU, has a rule")
-    return quaternion_relu(x)
+        raise real_before(x, "clamp", "clamping cuts single coordinates; only clamp(min=0), a ReLU, has a rule")
+    return relu_of_the_set(x)

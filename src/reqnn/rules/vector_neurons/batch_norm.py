@@ -89,6 +89,10 @@ class NormBatchNorm(nn.Module):
         super().__init__()
         self.norms = norms
 
+    def reset_parameters(self) -> None:
+        """As the batch-norm has it in whose place it stands; networks of PyTorch Geometric call it."""
+        self.norms.reset_parameters()
+
     def forward(self, x: Q) -> Q:
         """Give each vector the normalised length."""
         if not isinstance(x, Q):
@@ -119,21 +123,10 @@ def turn_into_norm_batch_norm(module: Any, channels: int) -> None:
 
 
 @vector_neurons.rule("batch_norm", row="Batch-normalization")
-def batch_norm(
-    x: Q,
-    running_mean: Tensor | None = None,
-    running_var: Tensor | None = None,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    training: bool = False,
-    momentum: float = 0.1,
-    eps: float = 1e-5,
-    *unused: Any,
-) -> Q:
+def batch_norm(x: Q, running_mean: Any = None, running_var: Any = None, weight: Any = None, *args: Any, **named: Any) -> Q:
     """The functional form; modules are swapped for `NormBatchNorm` in the dry run."""
     refuse_elsewhere(x, 1)
-    plan = x.context.plan
-    held = running_var if running_var is not None else weight
+    plan, held = x.context.plan, running_var if running_var is not None else weight
     if plan is not None and plan.to_batch_norm(held, x.components.shape[2], turn_into_norm_batch_norm):
         return x
-    return normalize_norms(x, lambda norm: F.batch_norm(norm, running_mean, running_var, weight, bias, training, momentum, eps))
+    return normalize_norms(x, lambda norm: F.batch_norm(norm, running_mean, running_var, weight, *args, **named))

@@ -2,8 +2,8 @@
 
     T = VN-MLP([V, V̄]) (3, 3),    V·Tᵀ: ⟨v_c, t_a⟩ for every channel c and axis a
 
-V̄ is the mean over the cloud. V → V·R and T → T·R give V·R·Rᵀ·Tᵀ = V·Tᵀ: real, and the same in every orientation. Three
-numbers a channel say where a vector points, not only how long it is.
+V̄ is the mean over the cloud, if the input is a batch of clouds. V → V·R and T → T·R give V·R·Rᵀ·Tᵀ = V·Tᵀ: real, and the
+same in every orientation. Three numbers a channel say where a vector points, not only how long it is.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def make_frame(learned: LearnedCall, rows: Tensor, width: int, batched: bool) ->
     Shapes: rows (B, *, 3, C) or (*, 3, C) → (…, 3, 3)
     """
     channels = rows.shape[-1]
-    places = list(range(int(batched), rows.dim() - 2))
+    places = list(range(1, rows.dim() - 2)) if batched else []  # a list of points may hold several clouds
     hidden = times(rows, learned.parameter("hidden", (width, channels), rows, uniform))
     if places:
         of_mean = learned.parameter("mean", (width, channels), rows, uniform)

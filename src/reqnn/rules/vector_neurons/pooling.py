@@ -13,7 +13,7 @@ from torch import Tensor
 
 from reqnn.rules.options import channel_axis, choice, uniform
 from reqnn.rules.paper.convolution import pointwise
-from reqnn.rules.pooling import Pick, register_pooling
+from reqnn.rules.pooling import Pick, Pooling, register_pooling
 from reqnn.rules.vector_neurons.base import vector_neurons, vectors_of
 from reqnn.tensor import QuaternionTensor as Q
 
@@ -34,4 +34,4 @@ def combine(x: Q, pooled: tuple[int, ...], winner: Pick, mean: Pick) -> Tensor:
     return (mean if averages else winner)(vectors_of(x))
 
 
-register_pooling(vector_neurons, scores, combine)
+register_pooling(vector_neurons, Pooling(scores, combine))

@@ -12,7 +12,6 @@ from typing import Any
 
 from torch import Tensor
 
-from reqnn.errors import NoRuleError
 from reqnn.nn.vector_grouped import vector_groups
 from reqnn.rules.options import channel_axis, choice, uniform
 from reqnn.rules.paper.convolution import pointwise
@@ -93,20 +92,4 @@ def rrelu(x: Q, lower: float = 1 / 8, upper: float = 1 / 3, *args: Any, **named:
 )
 def smooth_relu(x: Q, *args: Any, **named: Any) -> Q:
     """The same rule in place of the smooth relatives."""
-    return relu(x)
-
-
-@vector_neurons.rule("hardtanh", row="ReLU", extension=True)
-def hardtanh(x: Q, min_val: float = -1.0, max_val: float = 1.0, **named: Any) -> Q:
-    """``nn.ReLU6`` calls ``hardtanh(0, 6)``; other bounds make a gate."""
-    if min_val != 0:
-        raise NoRuleError("a gate must come from invariants (inner products, norms), not from quaternions themselves")
-    return relu(x)
-
-
-@vector_neurons.rule("clamp", "clamp_min", row="ReLU")
-def clamp(x: Q, min: Any = None, max: Any = None) -> Q:
-    """``clamp(min=0)`` is a ReLU; other bounds cut single coordinates."""
-    if max is not None or isinstance(min, Tensor) or min != 0:
-        raise NoRuleError("clamping cuts single coordinates; only clamp(min=0), a ReLU, has a rule")
     return relu(x)
