@@ -60,7 +60,7 @@ def export_weights(
     target = Path(folder or run_files.WEIGHTS) / f"{name}.safetensors"
     if not re.fullmatch(r"[a-z0-9][a-z0-9._-]*", name):
         raise InputError(
-            f"{name!r} is no name for weights; take small letters, digits and hyphens, such as dgcnn.paper.modelnet40"
+            f"{name!r} is no name for weights; take small letters, digits, dots and hyphens: dgcnn.paper.modelnet40"
         )
     if target.exists() and not replace_existing:
         raise InputError(f"{target} exists; --replace takes its place, another name leaves it")
