@@ -27,7 +27,7 @@ class Paper(Command):
         table3: which network contains which operation (seconds)
         table4: accuracy on rotated shapes, originals and REQNNs, ModelNet40 and 3D MNIST; with --budget the networks
             without a result are trained and tested first (quick: minutes; reduced: 2 hours in all; long: 2 hours each;
-            longer: 4; longest: 6; full: GPUs)
+            longer: 4; longest: 6; wide: 1 to 2; wider: 1 more; full: GPUs)
         table5: ModelNet40 learned without rotations and tested with, from the results of table 4
         figure1: a cloud and a feature inside the network, both rotated; trains two networks for half a minute each
         figure2: features inside the network are rotated and decoded; trains two networks for a minute each
@@ -51,8 +51,8 @@ class Paper(Command):
     """Folder for the tables, as Markdown and JSON, and for the results of table 4 (default for these: results)."""
 
     budget: Annotated[
-        Literal["quick", "reduced", "long", "longer", "longest", "full"] | None,
-        optional("{quick,reduced,long,longer,longest,full}"),
+        Literal["quick", "reduced", "long", "longer", "longest", "wide", "wider", "full"] | None,
+        optional("{quick,reduced,long,longer,longest,wide,wider,full}"),
     ] = None
     """table4: train what is missing with this budget; table5, all: show it. Default: the one with most results."""
 
