@@ -87,7 +87,7 @@ def _draw_discs(panel: Any, xyz: Tensor, normals: Tensor, radius: Tensor) -> Non
     widths, heights = 2 * radius * normals[:, 2].abs().clamp(min=0.25), 2 * radius
     angles = torch.atan2(normals[:, 1], normals[:, 0]).rad2deg()
     style = {"offset_transform": panel.transData, "facecolors": SHADES(shade.numpy()), "linewidths": 0, "units": "xy"}
-    panel.add_collection(EllipseCollection(widths, heights, angles, offsets=xyz[:, :2].numpy(), **style))
+    panel.add_collection(EllipseCollection(widths, heights, angles.numpy(), offsets=xyz[:, :2].numpy(), **style))
 
 
 def _orientations() -> Tensor:
