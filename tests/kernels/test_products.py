@@ -1,11 +1,11 @@
-"""Products of rows with a matrix by a convolution, against the matrix product."""
+"""Products of rows by oneDNN, against the matrix product."""
 
 import pytest
 import torch
 
 from equivariance import generator
 from reqnn.kernels import products
-from reqnn.kernels.products import times
+from reqnn.kernels.products import outer, times
 
 
 def draw(shape, channels=24, dtype=torch.float32):
@@ -14,14 +14,15 @@ def draw(shape, channels=24, dtype=torch.float32):
 
 
 @pytest.fixture
-def convolutions(monkeypatch):
-    calls, convolve = [], products._convolve
-    monkeypatch.setattr(products, "_convolve", lambda *args: calls.append(args) or convolve(*args))
+def calls(monkeypatch):
+    """The products that oneDNN computes."""
+    calls, linear = [], products._linear
+    monkeypatch.setattr(products, "_linear", lambda *args: calls.append(args) or linear(*args))
     return calls
 
 
 @pytest.mark.parametrize("shape", [(600,), (2, 300), (2, 1, 300, 3)])
-def test_values_and_gradients(shape, convolutions):
+def test_values_and_gradients(shape, calls):
     rows, weight = draw(shape)
     results = []
     for product in (times, torch.nn.functional.linear):
@@ -29,7 +30,7 @@ def test_values_and_gradients(shape, convolutions):
         out = product(a, w)
         out.square().sum().backward()
         results.append((out, a.grad, w.grad))
-    assert len(convolutions) == 2  # forward, and the gradient of the rows
+    assert len(calls) == 2  # forward, and the gradient of the rows
     for fast, plain in zip(*results, strict=True):
         torch.testing.assert_close(fast, plain, rtol=1e-4, atol=1e-2)
 
@@ -45,17 +46,28 @@ def test_gradients_of_gradients():
     assert found[0].abs().max() > 1e3
 
 
-def test_where_the_convolution_does_not_serve_the_matrix_product_runs(convolutions):
+def test_elsewhere_the_matrix_product_runs(calls):
     rows, weight = draw((600,))
     assert torch.equal(times(rows.double(), weight.double()), rows.double() @ weight.double().T)
     assert times(rows[:4], weight).shape == (4, 24)
     assert times(rows[::2], weight[:1]).shape == (300, 1)
-    assert times(rows.reshape(2, 300, 40)[:, :257].transpose(0, 1), weight).shape == (257, 2, 24)
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert times(rows, weight).dtype == torch.bfloat16
-    assert not convolutions
+    assert not calls
     assert len(times(rows, weight)) == 600
-    assert len(convolutions) == 1
+    assert len(calls) == 1
+
+
+@pytest.mark.parametrize("rows", [(600,), (607,), (2, 301, 3), (100,)])
+def test_sums_of_outer_products(rows):
+    a, b = draw(rows)[0], draw(rows)[0].flip(0)[..., :24]
+    torch.testing.assert_close(outer(a, b), a.flatten(0, -2).T @ b.flatten(0, -2), rtol=1e-4, atol=1e-2)
+
+
+def test_rows_in_any_order():
+    rows, weight = draw((2, 600))
+    swapped = rows.transpose(0, 1)
+    torch.testing.assert_close(times(swapped, weight), swapped @ weight.T, rtol=1e-4, atol=1e-4)
 
 
 def test_a_graph_holds_plain_operations():
@@ -64,4 +76,4 @@ def test_a_graph_holds_plain_operations():
             return times(rows, weight)
 
     program = torch.export.export(Net(), draw((600,)))
-    assert "conv" not in str(program.graph)
+    assert "mkldnn" not in str(program.graph)

@@ -1,5 +1,7 @@
 """How kernels are compiled: once per machine if a cache can be written, without the GIL, with exact arithmetic.
 
+x / 0 is infinite, as in numpy: a check for 0 would keep a loop from being vectorised.
+
 Loops write arrays number by number: `a[i] = b` with an array b makes numba compile its error message, for ten seconds.
 """
 
@@ -17,10 +19,11 @@ def compiled(function: Callable | None = None, **options: Any) -> Any:
     """Compile at the first call and keep the result on disk; if no folder can be written, in memory only."""
     if function is None:
         return lambda function: compiled(function, **options)
+    options = {"nogil": True, "error_model": "numpy", **options}
     try:
-        return numba.njit(cache=True, nogil=True, **options)(function)
+        return numba.njit(cache=True, **options)(function)
     except RuntimeError:  # "cannot cache function": neither NUMBA_CACHE_DIR, the source folder nor the home is writable
-        return numba.njit(nogil=True, **options)(function)
+        return numba.njit(**options)(function)
 
 
 @dataclass(frozen=True)

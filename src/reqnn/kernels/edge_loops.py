@@ -21,14 +21,19 @@ SEARCHED = 64  # channels that one task of a search owns
 
 
 @compiled(fastmath={"contract"})
+def _sum(y, z, j, i, room):  # type: ignore[no-untyped-def]
+    """y[j] + z[i], (3, C)."""
+    for d in range(3):
+        for c in range(room.shape[1]):
+            room[d, c] = y[j, d, c] + z[i, d, c]
+
+
+@compiled(fastmath={"contract"})
 def _edge(y, z, j, i, r, room):  # type: ignore[no-untyped-def]
     """The feature (3, C) of one row."""
     if z.shape[0] == 0:
         return y[r]
-    for d in range(3):
-        near, centre, e = y[j, d], z[i, d], room[d]
-        for c in range(e.shape[0]):
-            e[c] = near[c] + centre[c]
+    _sum(y, z, j, i, room)
     return room
 
 

@@ -30,7 +30,7 @@ from torch.autograd.function import once_differentiable
 from reqnn.kernels import edge_loops
 from reqnn.kernels.groups import Groups
 from reqnn.kernels.power import Power
-from reqnn.kernels.products import times
+from reqnn.kernels.products import outer, times
 from reqnn.kernels.rows import relu, relu_reference
 from reqnn.kernels.run import loops_run_on, run
 
@@ -130,7 +130,7 @@ class _Linear(torch.autograd.Function):
         gradient, of_weight = gradient.contiguous(), torch.zeros_like(weight)
         for h, first, last, part in _chunks(y, z, ctx.power, ctx.c, ctx.groups):
             of_h = pull.room(part)
-            of_weight.addmm_(gradient[part].flatten(0, 1).T, h.flatten(0, 1))
+            of_weight += outer(gradient[part], h)
             of_h.copy_(times(gradient[part], weight.T))
             pull.take(of_h, first, last)
         of_y, of_z, of_mean = pull.finish(mean)
@@ -217,12 +217,12 @@ class _LongestLinear(torch.autograd.Function):
         square = weight.T @ tilted  # Wᵀ t W
         gram, partial = torch.zeros_like(square), y.new_zeros(TASKS, *weight.shape)
         for h, first, last, part in _chunks(y, z, ctx.power, ctx.c, groups):
-            flat, of_h = h.flatten(0, 1), pull.room(part)
-            gram.addmm_(flat.T, flat)
+            of_h = pull.room(part)
+            gram += outer(h, h)
             if groups.padded:  # the first row of a group that is not full counts more than once
                 heavy = groups.start[first:last] - part.start
                 excess = (groups.weight[groups.start[first:last]] - 1)[:, None, None]
-                gram.addmm_((h[heavy] * excess).flatten(0, 1).T, h[heavy].flatten(0, 1))
+                gram += outer(h[heavy] * excess, h[heavy])
             of_h.copy_(times(h, square.T))
             given = (winner[first:last], gradient[first:last], of_h, partial)
             run(edge_loops.longest_rows_back, h, weight, groups.start, groups.weight, first, *given)

@@ -10,7 +10,7 @@ import numpy as np
 from numba import prange
 
 from reqnn.kernels.compile import compiled, loop
-from reqnn.kernels.edge_loops import _edge
+from reqnn.kernels.edge_loops import _edge, _sum
 from reqnn.kernels.full_loops import _found, _pulled
 
 ROWS = 64  # of a task
@@ -21,9 +21,10 @@ def invariants(y, z, neighbour, start, first, last, count, out):  # type: ignore
     """The invariants of the rows of some centres: (rows, kinds·count)."""
     width = y.shape[2]
     for i in prange(first, last):
-        room = np.empty((3, width), y.dtype)
+        room = np.empty((1, 3, width), y.dtype)
         for r in range(start[i], start[i + 1]):
-            _found(_edge(y, z, neighbour[r], i, r, room), count, out[r - start[first]])
+            _sum(y, z, neighbour[r], i, room[0])
+            _found(room, 0, count, out, r - start[first])
 
 
 @loop(fastmath={"contract"})
@@ -31,10 +32,10 @@ def invariants_back(y, z, neighbour, start, first, last, count, gradient, of_e):
     """The way back through `invariants` for the rows of some centres: (rows, 3, kinds·count)."""
     width = y.shape[2]
     for i in prange(first, last):
-        room, weight = np.empty((3, width), y.dtype), np.empty(count, y.dtype)
+        room = np.empty((1, 3, width), y.dtype)
         for r in range(start[i], start[i + 1]):
-            q = r - start[first]
-            _pulled(_edge(y, z, neighbour[r], i, r, room), count, gradient[q], weight, of_e[q])
+            _sum(y, z, neighbour[r], i, room[0])
+            _pulled(room, 0, count, gradient, r - start[first], of_e)
 
 
 @loop(fastmath={"contract"})

@@ -26,7 +26,7 @@ from reqnn.kernels.edges import rows
 from reqnn.kernels.full_edges import Activation, Ends, activated
 from reqnn.kernels.full_rows import invariants_reference
 from reqnn.kernels.groups import Groups
-from reqnn.kernels.products import times
+from reqnn.kernels.products import outer, times
 from reqnn.kernels.run import loops_run_on, run
 
 Chunk = tuple[Tensor, Tensor, Tensor, int, int]
@@ -101,7 +101,7 @@ class _First(torch.autograd.Function):
         of_a, of_b = (gradient.new_zeros(shape) for shape in ctx.shapes)
         for _, found, first, last, part in _first_chunks(p, q, weight, ctx.count, groups, None):
             given, of_e, where = gradient[part], ends.room(part), (groups.neighbour, groups.start, first, last)
-            of_weight.addmm_(given.T, found)
+            of_weight += outer(given, found)
             run(full_edge_loops.invariants_back, p, q, *where, ctx.count, times(given, weight.T), of_e)
             ends.take(of_e, first, last)
             run(edge_loops.add_to_ends, given[:, None], *where, of_a[:, None], of_b[:, None])
@@ -197,12 +197,11 @@ class _Linear(torch.autograd.Function):
         for real, imaginary, maps, found, first, last, part in inputs:
             of_real, of_vector, of_maps = given_s[part], given_v[part], torch.empty_like(maps)
             run(full_loops.row_invariants_back, maps, ctx.count, times(of_real, u.T), of_maps)
-            flat = imaginary.flatten(0, 1)
-            of_w.addmm_(of_real.T, real)
-            of_u.addmm_(of_real.T, found)
+            of_w += outer(of_real, real)
+            of_u += outer(of_real, found)
             of_b += of_real.sum(0)
-            of_v.addmm_(of_vector.flatten(0, 1).T, flat)
-            of_p.addmm_(of_maps.flatten(0, 1).T, flat)
+            of_v += outer(of_vector, imaginary)
+            of_p += outer(of_maps, imaginary)
             of_imaginary = times(of_vector, v.T).add_(times(of_maps, p.T))
             of_e, sums = ends.room(part), s.new_empty(last - first, 2, s.shape[1])
             where = (groups.neighbour, groups.start, first, last)

@@ -12,58 +12,64 @@ from numba import prange
 from reqnn.kernels.compile import compiled, loop
 
 ROWS = 256  # of a task
+WIDE = 16  # channels that are worked on at a time: a number that the compiler knows, for loops this short
+
+
+@compiled(fastmath={"contract"}, inline="always")
+def _found_at(e, i, count, c, out, q):  # type: ignore[no-untyped-def]
+    """The invariants of the c-th triple."""
+    m, n = count + c, 2 * count + c
+    p0, p1, p2, q0, q1, q2 = e[i, 0, c], e[i, 1, c], e[i, 2, c], e[i, 0, m], e[i, 1, m], e[i, 2, m]
+    out[q, c] = np.sqrt(p0 * p0 + p1 * p1 + p2 * p2)
+    out[q, m] = p0 * q0 + p1 * q1 + p2 * q2
+    if e.shape[2] == 3 * count:
+        out[q, n] = (p1 * q2 - p2 * q1) * e[i, 0, n] + (p2 * q0 - p0 * q2) * e[i, 1, n] + (p0 * q1 - p1 * q0) * e[i, 2, n]
 
 
 @compiled(fastmath={"contract"})
-def _found(e, count, out):  # type: ignore[no-untyped-def]
-    """‖p‖, ⟨p, q⟩ and, where there is an r, ⟨p × q, r⟩ at one place. Shapes: e (3, kinds·count) → out (kinds·count,)"""
-    p0, p1, p2 = e[0][:count], e[1][:count], e[2][:count]
-    q0, q1, q2 = e[0][count : 2 * count], e[1][count : 2 * count], e[2][count : 2 * count]
-    length, inner = out[:count], out[count : 2 * count]
-    for c in range(count):
-        length[c] = np.sqrt(p0[c] * p0[c] + p1[c] * p1[c] + p2[c] * p2[c])
-        inner[c] = p0[c] * q0[c] + p1[c] * q1[c] + p2[c] * q2[c]
-    if e.shape[1] == 3 * count:
-        r0, r1, r2 = e[0][2 * count :], e[1][2 * count :], e[2][2 * count :]
-        triple = out[2 * count :]
-        for c in range(count):
-            triple[c] = (
-                (p1[c] * q2[c] - p2[c] * q1[c]) * r0[c]
-                + (p2[c] * q0[c] - p0[c] * q2[c]) * r1[c]
-                + (p0[c] * q1[c] - p1[c] * q0[c]) * r2[c]
-            )
+def _found(e, i, count, out, q):  # type: ignore[no-untyped-def]
+    """‖p‖, ⟨p, q⟩ and, where there is an r, ⟨p × q, r⟩ of row i, as row q of out.
 
-
-@compiled(fastmath={"contract"})
-def _pulled(e, count, given, weight, out):  # type: ignore[no-untyped-def]
-    """The way back through `_found`: ∂⟨p × q, r⟩ is q × r by p, r × p by q, p × q by r; that of a norm at 0 is 0.
-
-    Shapes: e (3, kinds·count), given (kinds·count,) → out (3, kinds·count); weight (count,) is room to work in
+    Shapes: e (*, 3, kinds·count) → out (*, kinds·count)
     """
-    of_length, of_inner = given[:count], given[count : 2 * count]
-    p0, p1, p2 = e[0][:count], e[1][:count], e[2][:count]
-    for c in range(count):
-        length = np.sqrt(p0[c] * p0[c] + p1[c] * p1[c] + p2[c] * p2[c])
-        weight[c] = of_length[c] / length if length > 0 else 0
-    for d in range(3):
-        p, q = e[d][:count], e[d][count : 2 * count]
-        of_p, of_q = out[d][:count], out[d][count : 2 * count]
-        for c in range(count):
-            of_p[c] = weight[c] * p[c] + of_inner[c] * q[c]
-            of_q[c] = of_inner[c] * p[c]
-    if e.shape[1] == 3 * count:
-        of_triple = given[2 * count :]
-        for d in range(3):
-            one, two = (d + 1) % 3, (d + 2) % 3
-            p1, p2 = e[one][:count], e[two][:count]
-            q1, q2 = e[one][count : 2 * count], e[two][count : 2 * count]
-            r1, r2 = e[one][2 * count :], e[two][2 * count :]
-            of_p, of_q, of_r = out[d][:count], out[d][count : 2 * count], out[d][2 * count :]
-            for c in range(count):
-                of_p[c] += of_triple[c] * (q1[c] * r2[c] - q2[c] * r1[c])
-                of_q[c] += of_triple[c] * (r1[c] * p2[c] - r2[c] * p1[c])
-            for c in range(count):
-                of_r[c] = of_triple[c] * (p1[c] * q2[c] - p2[c] * q1[c])
+    for a in range(0, count - WIDE + 1, WIDE):
+        for c in range(a, a + WIDE):
+            _found_at(e, i, count, c, out, q)
+    for c in range(count - count % WIDE, count):
+        _found_at(e, i, count, c, out, q)
+
+
+@compiled(fastmath={"contract"}, inline="always")
+def _pulled_at(e, i, count, c, given, q, out):  # type: ignore[no-untyped-def]
+    """The way back for the c-th triple: ∂⟨p × q, r⟩ is q × r by p, r × p by q, p × q by r; that of a norm at 0 is 0."""
+    m, n = count + c, 2 * count + c
+    p0, p1, p2, q0, q1, q2 = e[i, 0, c], e[i, 1, c], e[i, 2, c], e[i, 0, m], e[i, 1, m], e[i, 2, m]
+    square = p0 * p0 + p1 * p1 + p2 * p2
+    along, inner = (given[q, c] / np.sqrt(square) if square > 0 else square), given[q, m]
+    if e.shape[2] == 3 * count:
+        r0, r1, r2, triple = e[i, 0, n], e[i, 1, n], e[i, 2, n], given[q, n]
+        out[q, 0, c] = along * p0 + inner * q0 + triple * (q1 * r2 - q2 * r1)
+        out[q, 1, c] = along * p1 + inner * q1 + triple * (q2 * r0 - q0 * r2)
+        out[q, 2, c] = along * p2 + inner * q2 + triple * (q0 * r1 - q1 * r0)
+        out[q, 0, m] = inner * p0 + triple * (r1 * p2 - r2 * p1)
+        out[q, 1, m] = inner * p1 + triple * (r2 * p0 - r0 * p2)
+        out[q, 2, m] = inner * p2 + triple * (r0 * p1 - r1 * p0)
+        out[q, 0, n] = triple * (p1 * q2 - p2 * q1)
+        out[q, 1, n] = triple * (p2 * q0 - p0 * q2)
+        out[q, 2, n] = triple * (p0 * q1 - p1 * q0)
+    else:
+        out[q, 0, c], out[q, 1, c], out[q, 2, c] = along * p0 + inner * q0, along * p1 + inner * q1, along * p2 + inner * q2
+        out[q, 0, m], out[q, 1, m], out[q, 2, m] = inner * p0, inner * p1, inner * p2
+
+
+@compiled(fastmath={"contract"})
+def _pulled(e, i, count, given, q, out):  # type: ignore[no-untyped-def]
+    """The way back through `_found`, for row i of e and row q of given (*, kinds·count) and out (*, 3, kinds·count)."""
+    for a in range(0, count - WIDE + 1, WIDE):
+        for c in range(a, a + WIDE):
+            _pulled_at(e, i, count, c, given, q, out)
+    for c in range(count - count % WIDE, count):
+        _pulled_at(e, i, count, c, given, q, out)
 
 
 @loop(fastmath={"contract"})
@@ -72,7 +78,7 @@ def row_invariants(maps, count, out):  # type: ignore[no-untyped-def]
     rows = maps.shape[0]
     for task in prange((rows + ROWS - 1) // ROWS):
         for i in range(task * ROWS, min((task + 1) * ROWS, rows)):
-            _found(maps[i], count, out[i])
+            _found(maps, i, count, out, i)
 
 
 @loop(fastmath={"contract"})
@@ -80,9 +86,8 @@ def row_invariants_back(maps, count, gradient, out):  # type: ignore[no-untyped-
     """The way back through `row_invariants`."""
     rows = maps.shape[0]
     for task in prange((rows + ROWS - 1) // ROWS):
-        weight = np.empty(count, maps.dtype)
         for i in range(task * ROWS, min((task + 1) * ROWS, rows)):
-            _pulled(maps[i], count, gradient[i], weight, out[i])
+            _pulled(maps, i, count, gradient, i, out)
 
 
 @loop(fastmath={"contract"})

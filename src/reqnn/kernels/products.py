@@ -1,7 +1,7 @@
-"""Products of many rows with one matrix, x·Wᵀ, by the fastest way at hand.
+"""Products of many rows with one matrix, x·Wᵀ, and of many rows with as many others, aᵀ·b, by the fastest way at hand.
 
-Rows of features that lie side by side in memory are what oneDNN calls a 1×1 convolution, channels last. On CPUs where its
-kernels are ahead of the BLAS that torch links, as on AMD's, that is the way to take.
+On CPUs where oneDNN's kernels are ahead of the BLAS that torch links, as on AMD's, they take half the time. torch lets them be
+called as the linear layer of its compiler and as the weight gradient of a 1×1 convolution.
 """
 
 from __future__ import annotations
@@ -13,51 +13,60 @@ import torch.nn.functional as F
 from torch import Tensor
 
 FEWEST_ROWS, FEWEST_CHANNELS = 512, 16  # below, the call costs more than it saves
-ENOUGH = 16  # parts of a batch with which torch chooses oneDNN for 1×1 convolutions on a single thread, too
+PARTS = 16  # of a batch with which torch chooses oneDNN for 1×1 convolutions on a single thread, too
 
 
 def times(rows: Tensor, weight: Tensor) -> Tensor:
     """x·Wᵀ for every row. Shapes: rows (*, C), weight (O, C) → (*, O)."""
-    if not _convolution_serves(rows, weight):
+    if not _onednn_serves(rows, weight, min(weight.shape)):
         return F.linear(rows, weight)
-    out: Tensor = _Times.apply(rows, weight) if torch.is_grad_enabled() else _convolve(rows, weight)
+    out: Tensor = _Times.apply(rows, weight) if torch.is_grad_enabled() else _linear(rows, weight)
     return out
 
 
+def outer(a: Tensor, b: Tensor) -> Tensor:
+    """Σ a ⊗ b over all rows. Shapes: a (*, O), b (*, C) → (O, C)"""
+    a, b = a.reshape(-1, a.shape[-1]), b.reshape(-1, b.shape[-1])
+    if torch.is_grad_enabled() or not _onednn_serves(a, b, min(a.shape[1], b.shape[1])):
+        return a.T @ b
+    whole = len(a) // PARTS * PARTS
+    images = [x[:whole].reshape(PARTS, -1, 1, x.shape[1]).permute(0, 3, 1, 2) for x in (a, b)]  # channels last: views
+    shape = a.new_empty(1).expand(a.shape[1], b.shape[1], 1, 1)
+    rest: tuple[Any, ...] = ([1, 1], [0, 0], [1, 1], False, [0, 0], 1, [False, True, False])
+    out: Tensor = torch.ops.aten.convolution_backward(*images, shape, None, *rest)[1].flatten(1)
+    return out if whole == len(a) else out.addmm_(a[whole:].T, b[whole:])
+
+
 class _Times(torch.autograd.Function):
-    """The gradient of x is such a product too; that of W, a sum over all rows, is not."""
+    """The gradient of x is such a product too, and that of W a sum over all rows."""
 
     @staticmethod
     def forward(ctx: Any, rows: Tensor, weight: Tensor) -> Tensor:
         ctx.save_for_backward(rows, weight)
-        return _convolve(rows, weight)
+        return _linear(rows, weight)
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> tuple[Tensor | None, Tensor | None]:
         rows, weight = ctx.saved_tensors
-        gradient = gradients[0]
-        of_rows = times(gradient.contiguous(), weight.T) if ctx.needs_input_grad[0] else None
-        of_weight = gradient.flatten(0, -2).T @ rows.flatten(0, -2) if ctx.needs_input_grad[1] else None
-        return of_rows, of_weight
+        gradient = gradients[0].contiguous()
+        of_rows = times(gradient, weight.T) if ctx.needs_input_grad[0] else None
+        return of_rows, outer(gradient, rows) if ctx.needs_input_grad[1] else None
 
 
-def _convolve(rows: Tensor, weight: Tensor) -> Tensor:
-    channels = rows.shape[-1]
-    count = rows.numel() // channels
-    parts = ENOUGH if torch.get_num_threads() == 1 and count % ENOUGH == 0 else 1
-    places = rows.reshape(parts, -1, 1, channels).permute(0, 3, 1, 2)  # (parts, C, P, 1), channels last: a view
-    out = F.conv2d(places, weight.reshape(-1, channels, 1, 1))
-    return out.permute(0, 2, 3, 1).reshape(*rows.shape[:-1], -1)
+def _linear(rows: Tensor, weight: Tensor) -> Tensor:
+    out: Tensor = torch.ops.mkldnn._linear_pointwise(rows.contiguous(), weight.contiguous(), None, "none", [], "")
+    return out
 
 
-def _convolution_serves(rows: Tensor, weight: Tensor) -> bool:
-    """Whether the convolution computes the same, in float32 throughout, and is worth its call."""
-    if not all(type(x) in (Tensor, torch.nn.Parameter) and x.device.type == "cpu" for x in (rows, weight)):
+def _onednn_serves(a: Tensor, b: Tensor, narrowest: int) -> bool:
+    """Whether oneDNN computes the same, in float32 throughout, and is worth its call."""
+    if not all(type(x) in (Tensor, torch.nn.Parameter) and x.device.type == "cpu" for x in (a, b)):
         return False
-    if rows.dtype != torch.float32 or weight.dtype != torch.float32 or not rows.is_contiguous():
+    if a.dtype != torch.float32 or b.dtype != torch.float32 or narrowest < FEWEST_CHANNELS:
+        return False
+    if a.numel() < FEWEST_ROWS * a.shape[-1] or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
         return False
     if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active() or torch.is_autocast_enabled("cpu"):
         return False
-    small = rows.numel() < FEWEST_ROWS * rows.shape[-1] or min(weight.shape) < FEWEST_CHANNELS
     onednn: Any = torch.backends.mkldnn
-    return not small and bool(onednn.enabled) and onednn.conv.fp32_precision in ("none", "ieee")
+    return bool(onednn.enabled) and all(x.fp32_precision in ("none", "ieee") for x in (onednn.conv, onednn.matmul))

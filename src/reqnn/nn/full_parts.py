@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import torch
 from torch import Tensor
@@ -21,12 +21,22 @@ class Parts:
         imaginary: v (3, *shape).
         axis: the logical axis of the channels, which lie side by side in memory.
         waiting: who else waits for these numbers; before they are overwritten in place, all take their values.
+        means: of the imaginary part, for all poolings that ask for them.
     """
 
     real: Tensor
     imaginary: Tensor
     axis: int
     waiting: weakref.WeakValueDictionary[int, QuaternionTensor]
+    means: dict[tuple[int, bool], Tensor] = field(default_factory=dict)
+
+    def mean_from(self, first: int) -> Tensor:
+        """The mean of v over the logical axes from `first` on, which come behind the channels: (3, *, 1, …)."""
+        key = (first, torch.is_grad_enabled())
+        if key not in self.means:
+            rows = self.imaginary.movedim((0, self.axis + 1), (-2, -1))  # so that the gradient has the order of the rows
+            self.means[key] = from_rows(rows.mean(tuple(range(first - 1, rows.dim() - 2)), keepdim=True), self.axis)
+        return self.means[key]
 
     @property
     def raw(self) -> Tensor:
