@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from reqnn.errors import InputError
+from reqnn.nn.coordinates import frames_of
 from reqnn.nn.quaternion_to_real import becomes_real_before, quaternion_to_real_hook
 from reqnn.revision import features as _features
 from reqnn.revision.inputs import Inputs
@@ -83,7 +84,7 @@ class RevisedModel(nn.Module):
         given = dict(enumerate(args)) | {place: kwargs[name] for place, name in places.items()}
         values = self.inputs.quaternions(given, context)
         named = {name: values[place] for place, name in places.items()}
-        with fresh_stack():
+        with fresh_stack(), frames_of(context):
             out = self.model(*(values[place] for place in range(len(args))), **{**kwargs, **named})
             context.finish()
             return out

@@ -6,6 +6,7 @@ plan through their tensor's `Context`; outside of a dry run there is none, and n
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -73,6 +74,7 @@ class Plan:
         self.vector_layers: dict[str, str] = {}
         self.visited: set[str] = set()
         self.reshaped: list[str] = []
+        self.makers: dict[int, tuple[weakref.ref[Tensor], str]] = {}  # real tensors by their ids → who returned them last
         self.readings = 1  # how many numbers a feature gives where it becomes real
         self.learned = LearnedParameters(lambda owner, key: self._full_name(owner, key))
         self.handles: list[RemovableHandle] = []  # of the hooks that say which module runs
@@ -102,6 +104,14 @@ class Plan:
             for name, module in self.model.named_modules()
             if name not in self.visited and not list(module.children()) and list(module.parameters())
         ]
+
+    def maker_of(self, value: Any) -> str:
+        """The outermost submodule that returned a real tensor, or what it is a view of; "" if none did."""
+        for candidate in (value, getattr(value, "_base", None)):
+            tensor, name = self.makers.get(id(candidate), (lambda: None, ""))
+            if candidate is not None and tensor() is candidate:
+                return name
+        return ""
 
     def layer(self) -> str:
         """Where the run is now."""
