@@ -1,4 +1,4 @@
-"""Convolutions whose kernels live in space: KPConv (Thomas et al. 2019), SpiderCNN (Xu et al. 2018), 3D-GCN (Lin et al. 2020)."""
+"""Convolutions with kernels in space: KPConv (Thomas et al. 2019), SpiderCNN (Xu et al. 2018), 3D-GCN (Lin et al. 2020)."""
 
 from __future__ import annotations
 

@@ -68,7 +68,7 @@ def _per_row(frames: Tensor, vectors: Tensor) -> Tensor:
 
 
 class InFrame:
-    """Takes the place of a module's ``forward``: inputs are seen from the PCA frame, coordinates among the outputs rotated back.
+    """Replaces a module's ``forward``: inputs are seen from the PCA frame, coordinates among the outputs rotated back.
 
     With the rule-set option ``frame="average"`` the block runs in all four right-handed frames, and outputs are averaged.
 

@@ -117,7 +117,9 @@ def framed(
 ) -> FramedModel:
     """A network in frames, with its report."""
     axis = next(a for a in inputs.axes if a is not None)
-    rotated = [axis_of_vectors(leaf, axis) if rotates else None for leaf, rotates in zip(leaves(expected), rotating, strict=True)]
+    rotated = [
+        axis_of_vectors(leaf, axis) if rotates else None for leaf, rotates in zip(leaves(expected), rotating, strict=True)
+    ]
     net = FramedModel(model, inputs, rules, rotated)
     count = count_parameters(model)
     copied = [name for name, _ in model.named_parameters()] if kept else []
