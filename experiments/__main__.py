@@ -11,6 +11,7 @@ from experiments.bench.command import Bench
 from experiments.bench_styles import BenchStyles
 from experiments.compare.command import Compare
 from experiments.data_efficiency.command import DataEfficiency
+from experiments.networks.command import Networks
 from experiments.paper.command import Paper
 from experiments.weights.command import ExportWeights
 from reqnn import cli
@@ -23,6 +24,7 @@ EXPERIMENTS: dict[str, type[Command]] = {
     "compare": Compare,
     "data-efficiency": DataEfficiency,
     "autoencoders": Autoencoders,
+    "networks": Networks,
     "export-weights": ExportWeights,
     "bench": Bench,
     "bench-styles": BenchStyles,

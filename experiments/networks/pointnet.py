@@ -48,16 +48,17 @@ class TransformedPointNet(nn.Module):
         super().__init__()
         self.stn, self.fstn = TransformNet(3), TransformNet(8)
         self.conv1, self.conv2 = nn.Conv1d(3, 8, 1), nn.Conv1d(8, 16, 1)
+        self.bn1, self.bn2 = nn.BatchNorm1d(8), nn.BatchNorm1d(16)
         self.head = nn.Linear(16, classes)
 
     def forward(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Log-probabilities and the two matrices."""
         trans = self.stn(x)
         x = torch.bmm(x.transpose(2, 1), trans).transpose(2, 1)
-        x = F.relu(self.conv1(x))
+        x = F.relu(self.bn1(self.conv1(x)))
         trans_feat = self.fstn(x)
         x = torch.bmm(x.transpose(2, 1), trans_feat).transpose(2, 1)
-        x = torch.max(self.conv2(x), 2, keepdim=True)[0]
+        x = torch.max(self.bn2(self.conv2(x)), 2, keepdim=True)[0]
         return F.log_softmax(self.head(x.view(-1, 16)), dim=1), trans, trans_feat
 
 

@@ -44,7 +44,7 @@ class PointTransformer(nn.Module):
         self.query, self.key, self.value = (nn.Linear(width, width, bias=False) for _ in range(3))
         self.position = nn.Sequential(nn.Linear(3, width), nn.ReLU(), nn.Linear(width, width))
         self.weigh = nn.Sequential(nn.Linear(width, width), nn.ReLU(), nn.Linear(width, width))
-        self.last, self.head = nn.Linear(width, width), nn.Linear(width, classes)
+        self.last, self.norm, self.head = nn.Linear(width, width), nn.BatchNorm1d(width), nn.Linear(width, classes)
 
     def forward(self, xyz: Tensor) -> Tensor:
         """Logits."""
@@ -54,7 +54,7 @@ class PointTransformer(nn.Module):
         attention = self.weigh(self.query(x)[:, :, None] - gather(self.key(x), index) + position)
         attention = F.softmax(attention / 8**0.5, dim=-2)
         x = torch.einsum("bmnf,bmnf->bmf", attention, gather(self.value(x), index) + position) + x
-        return self.head(self.last(x).mean(1))
+        return self.head(torch.relu(self.norm(self.last(x).transpose(1, 2))).mean(2))
 
 
 class RelationShape(nn.Module):

@@ -122,7 +122,7 @@ class WatchedCopy:
         for name, module in root.named_modules():
             if name and not _merely_holds(module):
                 module.register_forward_hook(self._hook(name))
-        if self.revised:
+        if self.revised and not isinstance(root, torch.jit.ScriptModule):  # which takes no hooks
             root.register_forward_hook(self._output_hook)
 
     def _hook(self, name: str) -> Callable[..., None]:
