@@ -1,7 +1,7 @@
 """Write the runs as cells of a queue: `python -m experiments.frames.cells [RUNS]`.
 
 For each network: trained upright; its weights fine-tuned in frames; and `full` from scratch in about the same time as the
-longer fine-tuning, and as both together (in frames a training step costs what it costs the ordinary network; by `full` a third more).
+longer fine-tuning, and as all epochs together. A training step in frames costs as much as upright; by `full` a third more.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ MODELS: dict[str, tuple[str, dict[str, Any]]] = {
 """Name in `reqnn models` → how the table calls it, and its options."""
 
 _FULL = ["--equivariant", "--rules", "full", "--rule-options", json.dumps({"unit": "pool"}), "--lr", "0.01"]
-_TUNED = ["--equivariant", "--rules", "frames", "--start-from", "{runs}/{model}-upright", "--lr", "0.002", "--adamw-lr", "0.0006"]
+_TUNED = ["--equivariant", "--rules", "frames", "--start-from", "{runs}/{model}-upright"]
+_TUNED += ["--lr", "0.002", "--adamw-lr", "0.0006"]
 
 METHODS: dict[str, tuple[str, list[str], int]] = {
     "upright": ("ordinary, trained upright", ["--lr", "0.01"], 12),

@@ -118,8 +118,8 @@ def table(found: dict[str, Any]) -> Table:
         rows,
         records,
         notes=[
-            "ModelNet40, test shapes upright and each in arbitrary rotations. Quarter width, 1024 points, Muon, one seed; training "
-            "clouds upright. Weights are selected on a validation split, upright.",
+            "ModelNet40, test shapes upright and each in arbitrary rotations. Quarter width, 1024 points, Muon, one seed; "
+            "training clouds upright. Weights are selected on a validation split, upright.",
             "Time per cloud: relative to the ordinary network, inference, one thread. In frames the network runs four times.",
             "Training of fine-tuned networks: without that of the upright one.",
             f"`{TRAIN}`, then `python -m experiments frames --runs runs/frames --out results`",

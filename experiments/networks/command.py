@@ -20,16 +20,17 @@ Record = dict[str, Any]
 
 INTRODUCTION = """# Kinds of network
 
-Small networks of the kinds that people publish, each revised by one call, untrained, and audited in float64: how much the outputs
-change at most when clouds are rotated, then when their points are reordered, relative to how much they change from cloud to cloud.
-The first column of numbers is the network before it is revised. A dash is a refusal; the reasons are below.
+Small networks of the kinds that people publish, each revised by one call, untrained, and audited in float64: how much the
+outputs change at most when clouds are rotated, then when their points are reordered, relative to how much they change from
+cloud to cloud. The first column of numbers is the network before it is revised. A dash is a refusal; the reasons are below.
 
-Bold numbers are above {tolerance:.0e}. In frames a network depends on the order of the points as much as its original; deep networks by
-`vector-neurons` amplify rounding.
+Bold numbers are above {tolerance:.0e}. In frames a network depends on the order of the points as much as its original; deep
+networks by `vector-neurons` amplify rounding.
 """
 
-NOTES = """`coordinates="auto"` lets submodules that need real coordinates compute in the PCA frame of the cloud, which goes beyond the
-paper; `net.report` names them. `rules="frames"` runs any network as it is in the four PCA frames, and keeps trained weights.
+NOTES = """`coordinates="auto"` lets submodules that need real coordinates compute in the PCA frame of the cloud, which goes
+beyond the paper; `net.report` names them. `rules="frames"` runs any network as it is in the four PCA frames, and keeps trained
+weights.
 How to write a network so that it can be revised: [Revise your own network](custom_networks.md).
 """
 
@@ -91,8 +92,8 @@ def measure(kind: Kind, rotations: int) -> list[Record]:
             record["spread"] = output.spread
             if output.spread < CONSTANT:
                 record["refused"] = (
-                    f"untrained, outputs of different clouds differ by {output.spread:.0e} of their size only, as the longest feature "
-                    'of a layer is that of the farthest point: `c=0.1`, `rules="full"`, or features of neighbours'
+                    f"untrained, outputs of different clouds differ by {output.spread:.0e} of their size only, as the longest "
+                    'feature of a layer is that of the farthest point: `c=0.1`, `rules="full"`, or features of neighbours'
                 )
         except ReqnnError as error:
             record["refused"] = one_line(error)

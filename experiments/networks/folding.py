@@ -39,6 +39,8 @@ class GraphEncoder(nn.Module):
 class FoldingDecoder(nn.Module):
     """(B, width) → (B, 3, side²): a grid, folded twice."""
 
+    grid: Tensor
+
     def __init__(self, width: int = 12, side: int = 6) -> None:
         super().__init__()
         self.fold1 = nn.Sequential(nn.Conv1d(width + 2, 16, 1), nn.ReLU(), nn.Conv1d(16, 3, 1))
@@ -67,6 +69,8 @@ class FoldingNet(nn.Module):
 
 class CompletionDecoder(nn.Module):
     """(B, width) → a coarse cloud (B, coarse, 3), and a fine one: a small grid around each of its points."""
+
+    grid: Tensor
 
     def __init__(self, width: int = 16, coarse: int = 8, side: int = 2) -> None:
         super().__init__()
