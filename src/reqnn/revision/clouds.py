@@ -121,7 +121,7 @@ def read_clouds(
         x.detach().to(device=device, dtype=dtype if x.is_floating_point() else x.dtype) if isinstance(x, Tensor) else x
         for x in args
     )
-    first = args[next(i for i, axis in enumerate(inputs.axes) if axis is not None)]
+    first = args[inputs.first[0]]
     batch = first.shape[0] if first.dim() > 2 else None
     if batch is None:
         return Clouds(args, inputs, None, _stretched(args, inputs, generator), made=1)

@@ -8,7 +8,6 @@ each cloud. The network keeps its weights and its code; its features are those o
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -53,9 +52,7 @@ class FramedModel(RevisedModel):
         self.rotated = rotated
 
     def _forward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        names = list(inspect.signature(self.model.forward).parameters) if kwargs else []
-        places = {names.index(name): name for name in kwargs if name in names}
-        given = dict(enumerate(args)) | {place: kwargs[name] for place, name in places.items()}
+        given, places = self.by_position(args, kwargs)
         frames = self._frames(given)  # (rows, F, 3, 3)
         outputs = []
         for frame in frames.unbind(1):
@@ -66,9 +63,7 @@ class FramedModel(RevisedModel):
 
     def _frames(self, given: dict[int, Any]) -> Tensor:
         """The frames of each cloud, one of them drawn in training; of each point where clouds lie one behind the other."""
-        first = next(i for i, axis in enumerate(self.inputs.axes) if axis is not None)
-        axis = self.inputs.axes[first]
-        assert axis is not None
+        first, axis = self.inputs.first
         xyz = cloud_of(given[first], axis).detach()
         members = _members(given, len(xyz[0])) if given[first].dim() == 2 else None
         if members is None:
@@ -116,7 +111,7 @@ def framed(
     model: Any, inputs: Inputs, rules: RuleSet, rotating: list[bool], expected: Any, args: tuple[Any, ...], kept: bool
 ) -> FramedModel:
     """A network in frames, with its report."""
-    axis = next(a for a in inputs.axes if a is not None)
+    first, axis = inputs.first
     rotated = [
         axis_of_vectors(leaf, axis) if rotates else None for leaf, rotates in zip(leaves(expected), rotating, strict=True)
     ]
@@ -127,7 +122,6 @@ def framed(
         "the network is averaged over the four right-handed PCA frames of each cloud: outputs are invariant, or rotate if they "
         "are coordinates; features inside are not equivariant, and the order of the points matters as much as in the original"
     ]
-    first = next(i for i, axis in enumerate(inputs.axes) if axis is not None)
     degenerate = int(degenerate_axes(cloud_of(args[first], axis)).sum())
     if degenerate:
         notes.append(

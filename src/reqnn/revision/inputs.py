@@ -34,6 +34,11 @@ class Inputs:
     scalars: int
     ranks: tuple[int, ...]
 
+    @property
+    def first(self) -> tuple[int, int]:
+        """The position of the first input that holds vectors, and their axis."""
+        return next((position, axis) for position, axis in enumerate(self.axes) if axis is not None)
+
     def quaternions(self, values: dict[int, Any], context: Context) -> dict[int, Any]:
         """Inputs, by position, with their vectors as quaternions; sets the context's cloud and batch."""
         return {position: self._convert(position, values[position], context) for position in sorted(values)}
@@ -52,8 +57,7 @@ class Inputs:
 
     def scalars_of(self, position: int) -> int:
         """How many trailing channels of an input are scalars."""
-        first = next(i for i, axis in enumerate(self.axes) if axis is not None)
-        return self.scalars if position == first else 0
+        return self.scalars if position == self.first[0] else 0
 
 
 def _as_scalars(leaf: Any) -> Any:

@@ -185,17 +185,12 @@ class Plan:
             )
         module, key, parameter = found
         axis = dim % weight.dim() if parameter is weight else _same_axis(parameter, weight, dim)
-        new = parameter.detach().index_select(axis, torch.tensor(lay.starts(layout), device=parameter.device)).clone()
-        if isinstance(parameter, nn.Parameter):
-            new = nn.Parameter(new, requires_grad=parameter.requires_grad)
-        self.replace(module, key, new)
-        for width in ("in_channels", "in_features"):
-            if hasattr(module, width):
-                setattr(module, width, new.shape[1])
+        starts = torch.tensor(lay.starts(layout), device=parameter.device)
+        new = self._set_width(module, parameter.detach().index_select(axis, starts), key)
         if parameter is not weight:
             self.reshaped.append(self._full_name(module, key))
             raise Restart
-        return self.model.get_parameter(self._full_name(module, key))
+        return new
 
     def replace(self, module: nn.Module, key: str, value: Tensor) -> None:
         """Put another tensor in a parameter's place."""
@@ -235,7 +230,8 @@ class Plan:
         return self._set_width(found[0], (weight.detach() * (width / channels)).repeat(repeats)[:, :channels].clone(), found[1])
 
     def _set_width(self, module: nn.Module, weight: Tensor, key: str = "weight") -> Tensor:
-        new = nn.Parameter(weight, requires_grad=module._parameters[key].requires_grad)  # type: ignore[union-attr]
+        old = module._parameters.get(key)
+        new = weight if old is None else nn.Parameter(weight, requires_grad=old.requires_grad)
         self.replace(module, key, new)
         for width in ("in_channels", "in_features"):
             if hasattr(module, width):

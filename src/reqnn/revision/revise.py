@@ -96,7 +96,7 @@ def revise(
         _check_names(option, wanted, names)
 
     calls, expected = _run_original(model, args, [*remove])
-    rotating = rotating_outputs(expected, args, inputs.axes, to_real, outputs)
+    rotating = rotating_outputs(expected, args, inputs, to_real, outputs)
     auto_real = to_real is None and not all(r for r, leaf in zip(rotating, leaves(expected), strict=True) if is_numbers(leaf))
     choices = Choices(
         to_real_names,
@@ -112,7 +112,7 @@ def revise(
         workspace.adopt(twin)
         for name in remove:
             set_submodule(twin, name, calls[name].identity(name))
-        choices.place(twin, next(axis for axis in inputs.axes if axis is not None))
+        choices.place(twin, inputs.first[1])
         net = RevisedModel(twin, inputs, rule_set, strict, choices.auto_real)
         plan = Plan(twin)
         try:
@@ -151,7 +151,7 @@ def _in_frames(
     expected = _run_original(twin, args, [])[1]
     if init == "fresh":
         _initialise(twin, model, init)
-    rotating = rotating_outputs(expected, args, inputs.axes, given["to_real"], outputs)
+    rotating = rotating_outputs(expected, args, inputs, given["to_real"], outputs)
     return framed(twin, inputs, rules, rotating, expected, args, kept=init == "copy")
 
 

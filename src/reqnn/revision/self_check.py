@@ -103,7 +103,7 @@ class _Trial:
 
     def __init__(self, net: RevisedModel, args: tuple[Any, ...]) -> None:
         generator = torch.Generator().manual_seed(0)
-        first = args[next(i for i, axis in enumerate(net.inputs.axes) if axis is not None)]
+        first = args[net.inputs.first[0]]
         self.inputs, self.rows = net.inputs, first.shape[0] if first.dim() > 2 else None
         self.args, example = args, tuple(x[:1] if self._batched(x) else x for x in args)
         self.cloud = Clouds(bumpy_cloud(example, net.inputs, generator), net.inputs, 1 if self.rows else None, (), 0)
