@@ -11,7 +11,7 @@ import difflib
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor, nn
@@ -20,15 +20,27 @@ from reqnn import quaternion
 from reqnn.errors import InputError
 from reqnn.nn.quaternion_to_real import becomes_real_before
 from reqnn.revision.outputs import to_outputs
-from reqnn.tensor import QuaternionTensor
-
-if TYPE_CHECKING:
-    from reqnn.revision.module import RevisedModel
+from reqnn.tensor import Context, QuaternionTensor
 
 _UNIT = 1e-3  # how far a quaternion may be from length 1
 
 Change = Callable[[Any], Any]
 """Features as they pass a place → what replaces them."""
+
+
+class Revised(Protocol):
+    """A revised network (`reqnn.revision.module.RevisedModel`)."""
+
+    model: nn.Module
+
+    def context(self) -> Context:
+        """A fresh context for one forward pass."""
+
+    def run(self, context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The forward pass with quaternion outputs left as they are."""
+
+    def keep_real_places(self) -> None:
+        """Put Quaternion2Real before what took the place of a submodule it stood before."""
 
 
 @dataclass(frozen=True)
@@ -52,7 +64,7 @@ class Place:
         return f"the input of {shown}" if self.before else shown
 
 
-def find_place(net: RevisedModel, at: str | None) -> Place:
+def find_place(net: Revised, at: str | None) -> Place:
     """The place that ``at`` names: "conv5", "conv5#2" for its second call, None for what Quaternion2Real is given."""
     model = net.model
     names = dict(model.named_modules(remove_duplicate=False))
@@ -72,7 +84,7 @@ def find_place(net: RevisedModel, at: str | None) -> Place:
     raise InputError(f"at: the model has no submodule '{at}'; did you mean {', '.join(close)}?")
 
 
-def take_features(net: RevisedModel, at: str | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+def take_features(net: Revised, at: str | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     """What `RevisedModel.features` returns."""
     net.keep_real_places()
     place, found = find_place(net, at), []
@@ -89,7 +101,7 @@ def take_features(net: RevisedModel, at: str | None, args: tuple[Any, ...], kwar
     return found[-1]
 
 
-def put_features(net: RevisedModel, features: Tensor, at: str | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def put_features(net: Revised, features: Tensor, at: str | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What `RevisedModel.put_features` returns."""
     net.keep_real_places()
     place = find_place(net, at)
