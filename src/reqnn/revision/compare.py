@@ -38,9 +38,9 @@ class Value:
 def values_of(tree: Any, copy: bool = False) -> list[Value]:
     """The floating-point tensors in a layer's output; index tensors are left out."""
     found = [leaf for leaf in leaves(tree) if isinstance(leaf, Tensor) and leaf.is_floating_point()]
-    quaternion = [isinstance(leaf, QuaternionTensor) for leaf in found]
-    data = [(x.components if q else x.as_subclass(Tensor)).detach() for x, q in zip(found, quaternion, strict=True)]
-    return [Value(x.clone() if copy else x, q) for x, q in zip(data, quaternion, strict=True)]
+    data = [(x.components if isinstance(x, QuaternionTensor) else x.as_subclass(Tensor)).detach() for x in found]
+    pairs = zip(data, found, strict=True)
+    return [Value(x.clone() if copy else x, isinstance(leaf, QuaternionTensor)) for x, leaf in pairs]
 
 
 def scale_of(reference: Tensor) -> float:

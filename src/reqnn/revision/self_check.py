@@ -91,7 +91,8 @@ def self_check(net: RevisedModel, model: nn.Module, args: tuple[Any, ...]) -> li
     if verdict.error <= _TOLERANCE:
         constant = verdict.constant - trial.constant_in(model) if verdict.constant else frozenset()
         return _judge_constant(net, trial.same_on_example(exact, constant)) if constant else []
-    for what, alone in (("order", Motion(None, trial.orders)), ("orientation", Motion(trial.rotation, None))):
+    parts = {"place": Motion(None, None), "order": Motion(None, trial.orders), "orientation": Motion(trial.rotation, None)}
+    for what, alone in parts.items():
         part = trial.verdict(exact, alone)
         if part is not None and part.error > _TOLERANCE:
             raise _refusal(what, part.error, find_culprit(exact, trial.batch(alone), alone.error, trial.sizes))
@@ -184,9 +185,12 @@ def _device_of(net: nn.Module) -> torch.device:
 
 
 def _refusal(what: str, error: float, culprit: Culprit | None) -> SelfCheckError:
-    reason = f"the outputs depend on the {what} of the {'points' if what == 'order' else 'cloud'}: "
+    of = {"place": "cloud in the batch", "order": "points", "orientation": "cloud"}[what]
+    reason = f"the outputs depend on the {what} of the {of}: "
     reason += f"they change by {error:.1g} times what lies between two different clouds"
     advice = {
+        "place": "treat all clouds alike: what runs for each cloud by itself and has learned parameters belongs into a module "
+        "of its own",
         "order": "treat all points alike: kernel size 1 along the points, pooling over all of them, sampling by the shape of "
         "the cloud (replace={'name': reqnn.points.farthest_point_sample}) instead of by place or at random",
         "orientation": "use torch functions on the features themselves (numbers that leave them as numpy or .item() are not "
