@@ -11,6 +11,8 @@ from experiments.bench.command import Bench
 from experiments.bench_styles import BenchStyles
 from experiments.compare.command import Compare
 from experiments.data_efficiency.command import DataEfficiency
+from experiments.frames.command import Frames
+from experiments.networks.command import Networks
 from experiments.paper.command import Paper
 from experiments.weights.command import ExportWeights
 from reqnn import cli
@@ -23,6 +25,8 @@ EXPERIMENTS: dict[str, type[Command]] = {
     "compare": Compare,
     "data-efficiency": DataEfficiency,
     "autoencoders": Autoencoders,
+    "networks": Networks,
+    "frames": Frames,
     "export-weights": ExportWeights,
     "bench": Bench,
     "bench-styles": BenchStyles,

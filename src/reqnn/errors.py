@@ -43,13 +43,13 @@ class NoRuleError(ReqnnError, NotImplementedError):
         if not self.operation:
             return self.reason
         where = f"in layer '{self.layer}'" if self.layer else "in the model's own forward"
+        frame = f"(coordinates=('{self.layer}',), or coordinates='auto')" if self.layer else "(coordinates=('name',))"
         return (
             f"no rule for {self.operation} on quaternion features, {where}\n"
             f"  at {self.location}\n"
             f"  why: {self.reason}\n"
             f"  ways out: place Quaternion2Real before the layer that makes this tensor (to_real='{self.source or 'name'}'); "
-            "drop the submodule "
-            "(remove=('name',)); feed it PCA-frame coordinates (coordinates=('name',)); swap the function "
+            f"drop the submodule (remove=('name',)); let it compute in the PCA frame {frame}; swap the function "
             "(replace={'name': function}); register a rule of your own (reqnn.rule); or run the network as it is in PCA frames "
             "(rules='frames')"
         )

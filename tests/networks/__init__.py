@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
+from experiments.networks import folding, kernels, pointnet, weights
 from networks import attention, classifiers, coordinates, dense_outputs, einops_style, graph, kinds, reached, set_abstraction
 
 BATCH, POINTS = 4, 24
@@ -145,9 +146,9 @@ CASES = [
     Case("timed", reached.Timed, (2,), sampled=True),
     Case("static_method", reached.StaticMethod, (2,), sampled=True),
     Case("registry", reached.Registry, (2,), sampled=True),
-    Case("propagation", reached.Propagation, (2,), order={0: 1}, sampled=True),
+    Case("propagation", pointnet.Propagation, (2,), order={0: 1}, sampled=True),
     Case("weight_net", coordinates.WeightedConvolution, (1,), options={"coordinates": ("weightnet",)}),
-    Case("transformers", coordinates.TransformedPointNet, (1,), options={"remove": ("stn", "fstn")}),
+    Case("transformers", pointnet.TransformedPointNet, (1,), options={"remove": ("stn", "fstn")}),
     Case("normals", coordinates.Normals, (1,), (6,)),
     Case("colours", coordinates.Colours, (2,), (6,), options={"scalars": 3}, scalars=3),
     Case("affine_groups", coordinates.AffineGroups, (2,)),
@@ -157,11 +158,16 @@ CASES = [
     Case("dict_outputs", dense_outputs.Named, (2,), vectors={1: 2}, order={1: 1}),
     Case("autoencoder", dense_outputs.Autoencoder, (2,), vectors={0: 2}, order={0: 1}),
     Case("latent_autoencoder", dense_outputs.LatentAutoencoder, (1,), options={"to_real": False}, vectors={0: 2}),
-    Case("randla", kinds.LocalSpatialEncoding, (2,)),
-    Case("point_transformer", kinds.PointTransformer, (2,)),
-    Case("relation_shape", kinds.RelationShape, (2,)),
-    Case("curve_gate", kinds.CurveGate, (2,)),
+    Case("randla", weights.LocalSpatialEncoding, (2,)),
+    Case("point_transformer", weights.PointTransformer, (2,)),
+    Case("relation_shape", weights.RelationShape, (2,)),
+    Case("curve_gate", weights.CurveGate, (2,)),
     Case("masked_pooling", kinds.MaskedPooling, (2,)),
+    Case("folding", folding.FoldingNet, (1,), options={"coordinates": "auto"}, vectors={0: 1}),
+    Case("completion", folding.CompletionNet, (2,), options={"coordinates": "auto"}, vectors={0: 2, 1: 2}),
+    Case("kernel_points", kernels.KernelPointNet, (2,), options={"coordinates": "auto"}, sampled=True),
+    Case("monomials", kernels.SpiderNet, (1,), options={"coordinates": ("spider1", "spider2")}),
+    Case("directions", kernels.DirectionNet, (2,), options={"coordinates": "auto"}),
     Case("offsets", dense_outputs.Offsets, (1,), vectors={0: 1}, order={0: 2}),
 ]
 """Every network that revises."""

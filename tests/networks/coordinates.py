@@ -1,4 +1,4 @@
-"""Networks that weigh features by raw coordinates, turn the cloud by a learned matrix, or use more than xyz."""
+"""Networks that weigh features by raw coordinates, or use more than xyz."""
 
 import torch
 import torch.nn.functional as F
@@ -42,39 +42,6 @@ class WeightedConvolution(nn.Module):
         x = self.linear(mixed.reshape(batch, count, -1))
         x = F.relu(self.norm(x.permute(0, 2, 1)))
         return self.head(x.max(-1)[0])
-
-
-class Transformer(nn.Module):
-    """(B, k, N) → (B, k, k), the identity plus what is learned."""
-
-    def __init__(self, k=3):
-        super().__init__()
-        self.k = k
-        self.conv, self.fc = nn.Conv1d(k, 16, 1), nn.Linear(16, k * k)
-
-    def forward(self, x):
-        x = self.fc(torch.relu(self.conv(x)).max(2)[0])
-        eye = torch.eye(self.k, dtype=x.dtype).flatten()[None].repeat(x.shape[0], 1)
-        return (x + eye).view(-1, self.k, self.k)
-
-
-class TransformedPointNet(nn.Module):
-    """(B, 3, N); coordinates and features are multiplied by learned matrices, which are returned too."""
-
-    def __init__(self, classes=5):
-        super().__init__()
-        self.stn, self.fstn = Transformer(3), Transformer(8)
-        self.conv1, self.conv2 = nn.Conv1d(3, 8, 1), nn.Conv1d(8, 16, 1)
-        self.head = nn.Linear(16, classes)
-
-    def forward(self, x):
-        trans = self.stn(x)
-        x = torch.bmm(x.transpose(2, 1), trans).transpose(2, 1)
-        x = F.relu(self.conv1(x))
-        trans_feat = self.fstn(x)
-        x = torch.bmm(x.transpose(2, 1), trans_feat).transpose(2, 1)
-        x = torch.max(self.conv2(x), 2, keepdim=True)[0]
-        return F.log_softmax(self.head(x.view(-1, 16)), dim=1), trans, trans_feat
 
 
 class Normals(nn.Module):

@@ -4,7 +4,7 @@ import torch
 from torch import nn
 
 from networks.decorators import timed
-from networks.sampling import farthest_point_sample, index_points, squared_distances
+from networks.sampling import farthest_point_sample, index_points
 
 SAMPLERS = {"farthest": farthest_point_sample}
 
@@ -70,26 +70,3 @@ class Registry(Sampled):
 
     def sample(self, xyz):
         return SAMPLERS["farthest"](xyz, 7)
-
-
-class Propagation(nn.Module):
-    """(B, N, 3) → (B, N, classes): features of sampled points, interpolated back by inverse distances."""
-
-    def __init__(self, classes=5, width=12):
-        super().__init__()
-        self.local, self.after = nn.Linear(3, width), nn.Linear(width + 3, width)
-        self.norm = nn.BatchNorm1d(width)
-        self.last = nn.Linear(width, classes)
-
-    def forward(self, xyz):
-        batch, count, _ = xyz.shape
-        centre = index_points(xyz, farthest_point_sample(xyz, 8))
-        distance, index = squared_distances(xyz, centre).sort(dim=-1)
-        distance, index = distance[:, :, :3], index[:, :, :3]
-        weight = 1.0 / (distance + 1e-3)
-        weight = weight / torch.sum(weight, dim=2, keepdim=True)
-        near = index_points(torch.relu(self.local(centre)), index)
-        mixed = torch.sum(near * weight.view(batch, count, 3, 1), dim=2)
-        x = self.after(torch.cat([xyz, mixed], dim=-1))
-        x = torch.relu(self.norm(x.permute(0, 2, 1)).permute(0, 2, 1))
-        return torch.log_softmax(self.last(x), dim=-1)

@@ -8,7 +8,7 @@ from torch import nn
 from equivariance import assert_equivariant, draw, rotation_matrix, rotations, seeds
 from reqnn.errors import NoRuleError
 from reqnn.nn import in_principal_frames
-from reqnn.nn.coordinates import average_frames_hook, principal_frame_hook
+from reqnn.nn.coordinates import InFrame
 from reqnn.points import principal_frame
 from reqnn.rules import get_rules
 from reqnn.tensor import from_real
@@ -25,16 +25,24 @@ def context(points, frame="signed"):
     return Context(get_rules("paper").with_options(frame=frame), points=points)
 
 
-def seen_from_within(points, frame="signed", shape=None):
+def seen_from_within(points):
     """Coordinates of every point less the first, in the frame of its cloud."""
+    return in_principal_frames(centred(points))
+
+
+def centred(points, frame="signed"):
     x = from_real(points, -1, context(points, frame))
-    x = x - x[:, :1]
-    return in_principal_frames(x if shape is None else x.reshape(*shape))
+    return x - x[:, :1]
 
 
-def weight_net(seed=0):
+def weight_net(seed=0, out=2):
     torch.manual_seed(seed)
-    return nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, 2)).double()
+    return nn.Sequential(nn.Linear(3, 8), nn.ReLU(), nn.Linear(8, out)).double()
+
+
+def in_frame(net, **options):
+    net.forward = InFrame(net, **options)
+    return net
 
 
 def test_formula():
@@ -58,11 +66,10 @@ def test_float32():
 @pytest.mark.parametrize("frame", ["signed", "average"])
 @given(seed=seeds, rotation=rotations)
 def test_weights_of_a_network_are_invariant(frame, seed, rotation):
-    net = weight_net()
+    net = in_frame(weight_net())
 
     def weights(points):
-        out = net(seen_from_within(points, frame))
-        return average_frames_hook(net, (), out) if frame == "average" else out
+        return net(centred(points, frame))
 
     points = clouds(seed)
     assert weights(points).shape == (2, 9, 2)
@@ -73,11 +80,10 @@ def test_average_frames_need_no_signs():
     """A cloud that is its own mirror image in each plane has no signed frame, but an averaged one."""
     signs = torch.cartesian_prod(*[torch.tensor([-1.0, 1.0]).double()] * 3)
     points = torch.cat([signs * torch.tensor([3.0, 2.0, 1.0]).double(), signs * torch.tensor([1.0, 2.5, 0.2]).double()])[None]
-    net = weight_net()
+    net = in_frame(weight_net())
 
     def weights(points):
-        x = from_real(points, -1, context(points, "average"))
-        return average_frames_hook(net, (), net(in_principal_frames(x)))
+        return net(from_real(points, -1, context(points, "average")))
 
     assert (weights(points @ rotation_matrix(3).T) - weights(points)).abs().max() <= 1e-10
 
@@ -105,7 +111,6 @@ def test_shapes():
     assert in_principal_frames(x.transpose(1, 2)).shape == (2, 3, 9)
     assert in_principal_frames(x.reshape(18, 3)).shape == (18, 3)
     assert in_principal_frames(x[:, :, None] - x[:, None]).shape == (2, 9, 9, 3)
-    assert in_principal_frames(from_real(points, -1, context(points, "average"))).shape == (8, 9, 3)
     torch.testing.assert_close(in_principal_frames(x.reshape(18, 3)), in_principal_frames(x).reshape(18, 3))
 
 
@@ -131,7 +136,7 @@ def test_one_point():
 
 def test_features_and_foreign_rows_are_refused():
     points = clouds(0)
-    with pytest.raises(NoRuleError, match="features, not coordinates"):
+    with pytest.raises(NoRuleError, match="this tensor holds features"):
         in_principal_frames(draw(0, 2, 9, 4))
     with pytest.raises(NoRuleError, match="3 rows"):
         in_principal_frames(from_real(torch.zeros(3, 5, 3).double(), -1, context(points)))
@@ -139,7 +144,39 @@ def test_features_and_foreign_rows_are_refused():
         in_principal_frames(from_real(points, -1))
 
 
-def test_hook_converts_quaternions_only():
-    points, net = clouds(0), weight_net()
-    net.register_forward_pre_hook(principal_frame_hook, with_kwargs=True)
+def test_a_block_converts_quaternions_only():
+    points, net = clouds(0), in_frame(weight_net())
     torch.testing.assert_close(net(from_real(points, -1, context(points))), net(points @ principal_frame(points)))
+
+
+@pytest.mark.parametrize("frame", ["signed", "average"])
+def test_coordinates_are_rotated_back(frame):
+    net, points, rotation = in_frame(weight_net(out=3)), clouds(0), rotation_matrix(1)
+    net.forward.rotated = {0: 2}
+
+    def block(points):
+        return net(from_real(points, -1, context(points, frame))).as_real()
+
+    assert (block(points @ rotation.T) - block(points) @ rotation.T).abs().max() <= 1e-10
+    net.forward.rotated = {}  # the negative control: left in the frame, they do not rotate
+    assert (net(from_real(points, -1, context(points))) - block_of(net, points) @ rotation.T).abs().max() > 1e-3
+
+
+def block_of(net, points):
+    return net(from_real(points, -1, context(points)))
+
+
+def test_features_become_real_beside_coordinates():
+    """A tensor of a vector and two features: the vector in the frame, the features by their squared norms."""
+    points, features = clouds(0), draw(0, 2, 9, 2)
+    x = from_real(points, -1, context(points))
+    both = x.like(torch.cat([x.components, features.components], -1), 2, "vff")
+    seen = in_frame(nn.Identity())(both)
+    torch.testing.assert_close(seen[..., :3], points @ principal_frame(points))
+    torch.testing.assert_close(seen[..., 3:], features.squared_norm())
+
+
+def test_outside_of_a_pass_a_block_is_its_module():
+    points, net = clouds(0), weight_net()
+    expected = net(points)
+    assert torch.equal(in_frame(net)(points), expected)

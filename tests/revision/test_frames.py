@@ -8,7 +8,8 @@ import torch
 from torch import nn
 
 import reqnn
-from networks import CASES, kinds, order_dependent, silent, turn
+from experiments.networks import folding
+from networks import CASES, order_dependent, silent, turn
 from networks.checks import ORDER, ROTATIONS, calibrate, error, example, outputs
 from reqnn import InputError
 
@@ -67,7 +68,7 @@ def test_coordinates_among_the_outputs_rotate():
 
 def test_folding_a_grid():
     torch.manual_seed(0)
-    net = in_frames(kinds.Folding(), torch.randn(4, 3, 25, dtype=torch.float64))
+    net = in_frames(folding.FoldingNet(), torch.randn(4, 3, 25, dtype=torch.float64))
     assert error(turn(net(POINTS), 1, ROTATIONS[0]), net(turn(POINTS, 1, ROTATIONS[0]))) < 1e-9
 
 

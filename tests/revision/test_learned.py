@@ -10,7 +10,7 @@ import torch.nn.functional as F
 from torch import nn
 
 import reqnn
-from reqnn.errors import NoRuleError
+from reqnn.errors import NoRuleError, SelfCheckError
 from reqnn.tensor.running import owner_of_call
 
 POINTS = torch.randn(4, 20, 3, generator=torch.Generator().manual_seed(0))
@@ -154,7 +154,9 @@ def test_a_module_that_runs_for_each_cloud():
 
 
 def test_calls_that_the_dry_run_did_not_see():
-    net = reqnn.revise(Looping(within=True), POINTS[:2], rules="vector-neurons").eval()
+    with pytest.raises(SelfCheckError, match=r"place of the cloud in the batch.*\n(.*\n)*.*a module of its own"):
+        reqnn.revise(Looping(within=True), POINTS[:2], rules="vector-neurons")  # the second cloud has other parameters
+    net = reqnn.revise(Looping(within=True), POINTS[:2], rules="vector-neurons", check=False).eval()
     assert net(POINTS[:2]).shape == (2, 5)
     with pytest.raises(NoRuleError, match=r"call 3 of relu in this module.*a module of its own"):
         net(POINTS)

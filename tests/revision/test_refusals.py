@@ -13,9 +13,10 @@ import torch
 from torch import nn
 
 import reqnn
+from experiments.networks.pointnet import TransformedPointNet
 from networks import kinds, refused, turn
 from networks.checks import ROTATIONS, error
-from networks.coordinates import TransformedPointNet, WeightedConvolution
+from networks.coordinates import WeightedConvolution
 from reqnn import NoRuleError
 from reqnn.errors import ReqnnError
 
@@ -135,7 +136,7 @@ def test_transformer_without_remove():
     given = refusal(TransformedPointNet(), torch.randn(4, 3, 24))
     assert given.operation == "bmm"
     assert "spatial transformer (STN), drop that submodule with remove=" in given.reason
-    assert "coordinates.py" in given.location
+    assert "pointnet.py" in given.location
     assert "torch.bmm(x.transpose(2, 1), trans)" in given.location
 
 

@@ -11,6 +11,7 @@ from torch import nn
 
 import networks
 import reqnn
+from experiments.networks import pointnet
 from networks import BATCH, CASES, classifiers, coordinates, dense_outputs, graph, set_abstraction, turn
 from networks.checks import ORDER, ROTATIONS, calibrate, error, example, outputs, revised, spread
 from reqnn import InputError, NoRuleError
@@ -465,7 +466,7 @@ def test_wrong_names_give_a_close_match(option):
 @pytest.mark.parametrize("option", ["coordinates", "remove"])
 def test_a_single_name_is_not_a_tuple(option):
     with pytest.raises(InputError, match=rf"{option}='stn': give a tuple of names, such as \('stn',\)"):
-        reqnn.revise(coordinates.TransformedPointNet(), torch.randn(2, 3, 12), **{option: "stn"})
+        reqnn.revise(pointnet.TransformedPointNet(), torch.randn(2, 3, 12), **{option: "stn"})
 
 
 def test_remove_what_no_identity_fits():

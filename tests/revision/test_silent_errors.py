@@ -7,10 +7,10 @@ import pytest
 import torch
 
 import reqnn
+from experiments.networks.pointnet import TransformedPointNet
 from networks import silent, turn
 from networks.checks import ROTATIONS, calibrate, error
 from networks.classifiers import Einsum
-from networks.coordinates import TransformedPointNet
 from reqnn import InputError, NoRuleError
 
 POINTS = torch.randn(4, 3, 24, generator=torch.Generator().manual_seed(0))

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from reqnn.errors import InputError
-from reqnn.revision.inputs import Inputs, check_points, read_inputs
+from reqnn.revision.inputs import Inputs, check_points, read_inputs, rotate_vectors
 from reqnn.revision.module import RevisedModel
 
 Orders = dict[int, Tensor]
@@ -56,13 +56,7 @@ class Clouds:
         for i, x in self._vectors():
             axis = self.inputs.axes[i]
             assert axis is not None
-            channels = x.movedim(axis, -1).double()
-            scalars = self.inputs.scalars_of(i)
-            vectors = channels[..., : channels.shape[-1] - scalars].unflatten(-1, (-1, 3))
-            rotation = rotations.double().reshape(-1, *[1] * (vectors.dim() - 3), 3, 3) if self.batch else rotations[0].double()
-            rotated = (vectors @ rotation.mT).flatten(-2)
-            both = torch.cat([rotated, channels[..., channels.shape[-1] - scalars :]], -1)
-            out[i] = both.movedim(-1, axis).to(x.dtype).contiguous()
+            out[i] = rotate_vectors(x.double(), axis, rotations.double(), self.inputs.scalars_of(i)).to(x.dtype)
         return tuple(out)
 
     def random_orders(self, generator: torch.Generator) -> Orders:
@@ -132,7 +126,7 @@ def read_clouds(
         x.detach().to(device=device, dtype=dtype if x.is_floating_point() else x.dtype) if isinstance(x, Tensor) else x
         for x in args
     )
-    first = args[next(i for i, axis in enumerate(inputs.axes) if axis is not None)]
+    first = args[inputs.first[0]]
     batch = first.shape[0] if first.dim() > 2 else None
     if batch is None:
         return Clouds(args, inputs, None, _stretched(args, inputs, generator), made=1)

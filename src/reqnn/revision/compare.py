@@ -7,7 +7,7 @@ at least √tiny of the dtype (1e-154 in float64), below which norms underflow.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -37,15 +37,10 @@ class Value:
 
 def values_of(tree: Any, copy: bool = False) -> list[Value]:
     """The floating-point tensors in a layer's output; index tensors are left out."""
-    return [Value(value.data.clone() if copy else value.data, value.quaternion) for value in _values(tree)]
-
-
-def _values(tree: Any) -> Iterator[Value]:
-    for leaf in leaves(tree):
-        if isinstance(leaf, QuaternionTensor):
-            yield Value(leaf.components.detach(), True)
-        elif isinstance(leaf, Tensor) and leaf.is_floating_point():
-            yield Value((leaf if type(leaf) is Tensor else leaf.as_subclass(Tensor)).detach(), False)
+    found = [leaf for leaf in leaves(tree) if isinstance(leaf, Tensor) and leaf.is_floating_point()]
+    data = [(x.components if isinstance(x, QuaternionTensor) else x.as_subclass(Tensor)).detach() for x in found]
+    pairs = zip(data, found, strict=True)
+    return [Value(x.clone() if copy else x, isinstance(leaf, QuaternionTensor)) for x, leaf in pairs]
 
 
 def scale_of(reference: Tensor) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -25,7 +26,15 @@ class HeadWanted(Exception):
 
 
 class VectorsLost(Exception):
-    """An output that should rotate came out real: Quaternion2Real stands on its way."""
+    """An output that should rotate came out real: Quaternion2Real stands on its way.
+
+    Args:
+        layer: the submodule that made it, "" if it is not known.
+    """
+
+    def __init__(self, layer: str = "") -> None:
+        super().__init__(layer)
+        self.layer = layer
 
 
 def dry_run(net: RevisedModel, plan: Plan, args: tuple[Any, ...], rotating: list[bool], keep: set[str]) -> None:
@@ -126,12 +135,21 @@ def _watch(net: RevisedModel, plan: Plan) -> list[Any]:
     """Hooks for the dry run: leaves of the real part are noted, modules with a rule of their own are swapped."""
     handles = []
     for name, module in net.model.named_modules():
+        if name:
+            handles.append(module.register_forward_hook(_maker(plan, name)))
         if not list(module.children()):
             handles.append(module.register_forward_pre_hook(_real_leaf_watcher(plan, name)))
         build = net.rules.find_module(type(module))
         if build is not None and name:
             handles.append(module.register_forward_pre_hook(_swapper(net, plan, name, build)))
     return handles
+
+
+def _maker(plan: Plan, name: str) -> Callable[..., None]:
+    def remember(module: nn.Module, args: Any, output: Any) -> None:
+        plan.makers |= {id(leaf): (weakref.ref(leaf), name) for leaf in leaves(output) if type(leaf) is Tensor}
+
+    return remember
 
 
 def _swapper(net: RevisedModel, plan: Plan, name: str, build: Callable[..., nn.Module]) -> Callable[..., None]:
@@ -169,7 +187,7 @@ def _settle_outputs(net: RevisedModel, plan: Plan, output: Any, rotating: list[b
     wanted = rotating if len(rotating) == len(found) else [False] * len(found)
     for leaf, rotates in zip(found, wanted, strict=True):
         if rotates and not isinstance(leaf, (QuaternionTensor, RemovedTransform)):
-            raise VectorsLost
+            raise VectorsLost(plan.maker_of(leaf))
         if rotates and _is_loose(leaf):
             plan.output_vectors(leaf)
             raise NoRuleError(

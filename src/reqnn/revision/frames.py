@@ -8,7 +8,6 @@ each cloud. The network keeps its weights and its code; its features are those o
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -16,8 +15,9 @@ import torch
 from torch import Tensor, nn
 
 from reqnn.errors import InputError
+from reqnn.nn.coordinates import axis_of_vectors
 from reqnn.points import degenerate_axes, right_handed_frames
-from reqnn.revision.inputs import Inputs, check_points, cloud_of
+from reqnn.revision.inputs import Inputs, check_points, cloud_of, rotate_vectors
 from reqnn.revision.module import RevisedModel
 from reqnn.revision.outputs import is_numbers
 from reqnn.revision.report import RevisionReport, count_parameters
@@ -52,9 +52,7 @@ class FramedModel(RevisedModel):
         self.rotated = rotated
 
     def _forward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        names = list(inspect.signature(self.model.forward).parameters) if kwargs else []
-        places = {names.index(name): name for name in kwargs if name in names}
-        given = dict(enumerate(args)) | {place: kwargs[name] for place, name in places.items()}
+        given, places = self.by_position(args, kwargs)
         frames = self._frames(given)  # (rows, F, 3, 3)
         outputs = []
         for frame in frames.unbind(1):
@@ -65,9 +63,7 @@ class FramedModel(RevisedModel):
 
     def _frames(self, given: dict[int, Any]) -> Tensor:
         """The frames of each cloud, one of them drawn in training; of each point where clouds lie one behind the other."""
-        first = next(i for i, axis in enumerate(self.inputs.axes) if axis is not None)
-        axis = self.inputs.axes[first]
-        assert axis is not None
+        first, axis = self.inputs.first
         xyz = cloud_of(given[first], axis).detach()
         members = _members(given, len(xyz[0])) if given[first].dim() == 2 else None
         if members is None:
@@ -87,12 +83,7 @@ class FramedModel(RevisedModel):
         if axis is None:
             return value
         check_points(value, axis, self.inputs.channels[position], self.inputs.ranks[position])
-        scalars = self.inputs.scalars_of(position)
-        channels = value.movedim(axis, -1)
-        vectors = channels[..., : channels.shape[-1] - scalars].unflatten(-1, (-1, 3))
-        rotated = (vectors @ _beside(frame, vectors.dim()).to(vectors.dtype)).flatten(-2)
-        both = torch.cat([rotated, channels[..., channels.shape[-1] - scalars :]], -1)
-        return both.movedim(-1, axis).contiguous()
+        return rotate_vectors(value, axis, frame.mT, self.inputs.scalars_of(position))
 
     def _averaged(self, outputs: list[Any], frames: Tensor) -> Any:
         """The mean over the frames, coordinates rotated back; what is no floating-point number, as in the first frame."""
@@ -105,7 +96,7 @@ class FramedModel(RevisedModel):
             axis = self.rotated[place] if place < len(self.rotated) else None
             if axis is not None:
                 pairs = zip(column, frames.unbind(1), strict=True)
-                column = tuple(_rotated_back(value, frame.to(value.dtype), axis) for value, frame in pairs)
+                column = tuple(rotate_vectors(value, axis, frame) for value, frame in pairs)
             means.append(torch.stack(column).mean(0))
         return _rebuilt(outputs[0], means)
 
@@ -120,9 +111,9 @@ def framed(
     model: Any, inputs: Inputs, rules: RuleSet, rotating: list[bool], expected: Any, args: tuple[Any, ...], kept: bool
 ) -> FramedModel:
     """A network in frames, with its report."""
-    axes = [next(a for a in inputs.axes if a is not None), -1]
+    first, axis = inputs.first
     rotated = [
-        _axis_of_three(leaf, axes) if rotates else None for leaf, rotates in zip(leaves(expected), rotating, strict=True)
+        axis_of_vectors(leaf, axis) if rotates else None for leaf, rotates in zip(leaves(expected), rotating, strict=True)
     ]
     net = FramedModel(model, inputs, rules, rotated)
     count = count_parameters(model)
@@ -131,14 +122,13 @@ def framed(
         "the network is averaged over the four right-handed PCA frames of each cloud: outputs are invariant, or rotate if they "
         "are coordinates; features inside are not equivariant, and the order of the points matters as much as in the original"
     ]
-    first = next(i for i, axis in enumerate(inputs.axes) if axis is not None)
-    degenerate = int(degenerate_axes(cloud_of(args[first], axes[0])).sum())
+    degenerate = int(degenerate_axes(cloud_of(args[first], axis)).sum())
     if degenerate:
         notes.append(
             f"{degenerate} clouds of the example have two equal variances: their frames, and so outputs, are not unique"
         )
-    if any(axis is not None for axis in rotated):
-        notes.append(f"outputs that rotate: {[place for place, axis in enumerate(rotated) if axis is not None]}")
+    if any(found is not None for found in rotated):
+        notes.append(f"outputs that rotate: {[place for place, found in enumerate(rotated) if found is not None]}")
     net.report = RevisionReport([], count, count, copied=copied, notes=notes)
     return net
 
@@ -152,21 +142,6 @@ def _members(given: dict[int, Any], points: int) -> Tensor | None:
             if int(value[-1]) == points and bool((value.diff() > 0).all()):
                 return torch.bucketize(torch.arange(points, device=value.device), value, right=True)
     return None
-
-
-def _beside(frame: Tensor, rank: int) -> Tensor:
-    """(rows, 3, 3) frames that broadcast against vectors (rows, *, V, 3) of that many axes."""
-    return frame.reshape(len(frame), *[1] * (rank - 3), 3, 3)
-
-
-def _rotated_back(value: Tensor, frame: Tensor, axis: int) -> Tensor:
-    last = value.movedim(axis, -1).unsqueeze(-2)
-    return (last @ _beside(frame, last.dim()).mT).squeeze(-2).movedim(-1, axis)
-
-
-def _axis_of_three(leaf: Tensor, axes: list[int]) -> int | None:
-    wanted = [*axes, *range(leaf.dim() - 1, 0, -1)]
-    return next((a % leaf.dim() for a in wanted if -leaf.dim() <= a < leaf.dim() and leaf.shape[a] == 3), None)
 
 
 def _rebuilt(tree: Any, values: list[Any]) -> Any:

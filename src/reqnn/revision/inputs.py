@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from reqnn.errors import InputError
@@ -33,6 +34,11 @@ class Inputs:
     scalars: int
     ranks: tuple[int, ...]
 
+    @property
+    def first(self) -> tuple[int, int]:
+        """The position of the first input that holds vectors, and their axis."""
+        return next((position, axis) for position, axis in enumerate(self.axes) if axis is not None)
+
     def quaternions(self, values: dict[int, Any], context: Context) -> dict[int, Any]:
         """Inputs, by position, with their vectors as quaternions; sets the context's cloud and batch."""
         return {position: self._convert(position, values[position], context) for position in sorted(values)}
@@ -51,8 +57,7 @@ class Inputs:
 
     def scalars_of(self, position: int) -> int:
         """How many trailing channels of an input are scalars."""
-        first = next(i for i, axis in enumerate(self.axes) if axis is not None)
-        return self.scalars if position == first else 0
+        return self.scalars if position == self.first[0] else 0
 
 
 def _as_scalars(leaf: Any) -> Any:
@@ -78,6 +83,19 @@ def cloud_of(x: Tensor, axis: int) -> Tensor:
     """(B, N, 3) coordinates of an input: its first vector at each point."""
     xyz = x.movedim(axis, -1)[..., :3]
     return xyz.reshape(xyz.shape[0], -1, 3) if xyz.dim() > 2 else xyz.unsqueeze(0)
+
+
+def rotate_vectors(x: Tensor, axis: int, rotations: Tensor, scalars: int = 0) -> Tensor:
+    """R·v for every vector v on an axis of 3·V channels; trailing scalars stay.
+
+    Shapes:
+        rotations: (B, 3, 3), one for each entry of axis 0 of x, or (1, 3, 3)
+    """
+    channels = x.movedim(axis, -1)
+    vectors = channels[..., : channels.shape[-1] - scalars].unflatten(-1, (-1, 3))
+    matrices = rotations.to(x).reshape(-1, *[1] * (vectors.dim() - 3), 3, 3)
+    both = torch.cat([(vectors @ matrices.mT).flatten(-2), channels[..., channels.shape[-1] - scalars :]], -1)
+    return both.movedim(-1, axis).contiguous()
 
 
 def read_inputs(

@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from reqnn.errors import InputError
+from reqnn.nn.coordinates import frames_of
 from reqnn.nn.quaternion_to_real import becomes_real_before, quaternion_to_real_hook
 from reqnn.revision import features as _features
 from reqnn.revision.inputs import Inputs
@@ -78,15 +79,19 @@ class RevisedModel(nn.Module):
         self.keep_real_places()
         if self.learns:
             follow(self.model)
-        names = list(inspect.signature(self.model.forward).parameters) if kwargs else []
-        places = {names.index(name): name for name in kwargs if name in names}
-        given = dict(enumerate(args)) | {place: kwargs[name] for place, name in places.items()}
+        given, places = self.by_position(args, kwargs)
         values = self.inputs.quaternions(given, context)
         named = {name: values[place] for place, name in places.items()}
-        with fresh_stack():
+        with fresh_stack(), frames_of(context):
             out = self.model(*(values[place] for place in range(len(args))), **{**kwargs, **named})
             context.finish()
             return out
+
+    def by_position(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[int, Any], dict[int, str]]:
+        """All arguments by their positions, and the names of those that were passed by name."""
+        names = list(inspect.signature(self.model.forward).parameters) if kwargs else []
+        places = {names.index(name): name for name in kwargs if name in names}
+        return dict(enumerate(args)) | {place: kwargs[name] for place, name in places.items()}, places
 
     def features(self, *inputs: Any, at: str | None = None, **kwargs: Any) -> Tensor:
         """The output of a submodule for these inputs: quaternions that rotate with the cloud, or real features that do not.

@@ -8,6 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from reqnn.errors import InputError
+from reqnn.revision.inputs import Inputs
 from reqnn.tensor import QuaternionTensor
 from reqnn.tensor.markers import RemovedBias, RemovedTransform, ScalarTensor
 from reqnn.tensor.nested import leaves, map_leaves
@@ -34,7 +35,7 @@ def is_numbers(leaf: Any) -> bool:
 
 
 def rotating_outputs(
-    expected: Any, args: tuple[Any, ...], axes: tuple[int | None, ...], to_real: Any, outputs: Sequence[str] | None
+    expected: Any, args: tuple[Any, ...], inputs: Inputs, to_real: Any, outputs: Sequence[str] | None
 ) -> list[bool]:
     """For each output of the original, in the order of its leaves, whether it is coordinates, which rotate with the cloud.
 
@@ -50,9 +51,8 @@ def rotating_outputs(
         return [i in numbers and given[numbers.index(i)] == "vectors" for i in range(len(found))]
     if to_real not in (None, False):
         return [False] * len(found)
-    position = next(i for i, axis in enumerate(axes) if axis is not None)
-    axis, rank = axes[position], args[position].dim()
-    assert axis is not None
+    position, axis = inputs.first
+    rank = args[position].dim()
     if to_real is False:
         like = [i for i in numbers if found[i].dim() == rank and 3 in found[i].shape[1:]] or numbers
     else:

@@ -6,6 +6,7 @@ plan through their tensor's `Context`; outside of a dry run there is none, and n
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
@@ -73,6 +74,7 @@ class Plan:
         self.vector_layers: dict[str, str] = {}
         self.visited: set[str] = set()
         self.reshaped: list[str] = []
+        self.makers: dict[int, tuple[weakref.ref[Tensor], str]] = {}  # real tensors by their ids → who returned them last
         self.readings = 1  # how many numbers a feature gives where it becomes real
         self.learned = LearnedParameters(lambda owner, key: self._full_name(owner, key))
         self.handles: list[RemovableHandle] = []  # of the hooks that say which module runs
@@ -102,6 +104,14 @@ class Plan:
             for name, module in self.model.named_modules()
             if name not in self.visited and not list(module.children()) and list(module.parameters())
         ]
+
+    def maker_of(self, value: Any) -> str:
+        """The outermost submodule that returned a real tensor, or what it is a view of; "" if none did."""
+        for candidate in (value, getattr(value, "_base", None)):
+            tensor, name = self.makers.get(id(candidate), (lambda: None, ""))
+            if candidate is not None and tensor() is candidate:
+                return name
+        return ""
 
     def layer(self) -> str:
         """Where the run is now."""
@@ -175,17 +185,12 @@ class Plan:
             )
         module, key, parameter = found
         axis = dim % weight.dim() if parameter is weight else _same_axis(parameter, weight, dim)
-        new = parameter.detach().index_select(axis, torch.tensor(lay.starts(layout), device=parameter.device)).clone()
-        if isinstance(parameter, nn.Parameter):
-            new = nn.Parameter(new, requires_grad=parameter.requires_grad)
-        self.replace(module, key, new)
-        for width in ("in_channels", "in_features"):
-            if hasattr(module, width):
-                setattr(module, width, new.shape[1])
+        starts = torch.tensor(lay.starts(layout), device=parameter.device)
+        new = self._set_width(module, parameter.detach().index_select(axis, starts), key)
         if parameter is not weight:
             self.reshaped.append(self._full_name(module, key))
             raise Restart
-        return self.model.get_parameter(self._full_name(module, key))
+        return new
 
     def replace(self, module: nn.Module, key: str, value: Tensor) -> None:
         """Put another tensor in a parameter's place."""
@@ -225,7 +230,8 @@ class Plan:
         return self._set_width(found[0], (weight.detach() * (width / channels)).repeat(repeats)[:, :channels].clone(), found[1])
 
     def _set_width(self, module: nn.Module, weight: Tensor, key: str = "weight") -> Tensor:
-        new = nn.Parameter(weight, requires_grad=module._parameters[key].requires_grad)  # type: ignore[union-attr]
+        old = module._parameters.get(key)
+        new = weight if old is None else nn.Parameter(weight, requires_grad=old.requires_grad)
         self.replace(module, key, new)
         for width in ("in_channels", "in_features"):
             if hasattr(module, width):

@@ -12,15 +12,14 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from reqnn.errors import InputError, NoRuleError
-from reqnn.nn.coordinates import average_frames_hook, principal_frame_hook
-from reqnn.nn.quaternion_to_real import quaternion_to_real_hook
+from reqnn.revision.choices import Block, Choices
 from reqnn.revision.cloning import Workspace
 from reqnn.revision.dry_run import HeadWanted, VectorsLost, dry_run, example_for, set_submodule
 from reqnn.revision.frames import BlackBox, FramedModel, framed
 from reqnn.revision.inputs import Inputs, read_inputs
 from reqnn.revision.module import RevisedModel
 from reqnn.revision.outputs import is_numbers, rotating_outputs
-from reqnn.revision.plan import Met, Plan, RealBefore
+from reqnn.revision.plan import Plan, RealBefore
 from reqnn.revision.removal import Call
 from reqnn.revision.report import RevisionReport, count_parameters
 from reqnn.revision.self_check import self_check
@@ -33,7 +32,7 @@ def revise(
     model: nn.Module,
     points: Tensor | tuple[Any, ...],
     to_real: str | Sequence[str] | bool | None = None,
-    coordinates: Sequence[str] = (),
+    coordinates: Sequence[str] | str = (),
     remove: Sequence[str] = (),
     replace: dict[str, Callable] | None = None,
     scalars: int = 0,
@@ -57,7 +56,8 @@ def revise(
         to_real: the submodule (or several) before which Quaternion2Real stands; None: the first Linear on (B, C) features, or
             the last layer where there is none. Outputs that look like coordinates (as many axes as the input, 3 on the same
             one) are vectors that rotate; see `outputs`. False: nowhere, every output with an axis of 3 is vectors.
-        coordinates: submodules that take raw coordinates; they get PCA-frame coordinates.
+        coordinates: submodules that need real coordinates; they compute in the PCA frame of the cloud, and coordinates that
+            they return are rotated back. "auto" finds them: those around operations that have no rule.
         remove: submodules to drop, such as spatial transformers; what they return acts as the identity.
         replace: function name → permutation-invariant function, for functions in the model's own Python modules. Well-known
             ones are replaced without asking.
@@ -91,54 +91,44 @@ def revise(
     inputs, args = read_inputs(points, vector_axis, scalars)
     names = dict(model.named_modules())
     to_real_names = [to_real] if isinstance(to_real, str) else list(to_real) if isinstance(to_real, (tuple, list)) else []
-    for option, wanted in (("to_real", to_real_names), ("coordinates", coordinates), ("remove", remove)):
+    named = () if coordinates == "auto" else coordinates
+    for option, wanted in (("to_real", to_real_names), ("coordinates", named), ("remove", remove)):
         _check_names(option, wanted, names)
 
     calls, expected = _run_original(model, args, [*remove])
-    rotating = rotating_outputs(expected, args, inputs.axes, to_real, outputs)
+    rotating = rotating_outputs(expected, args, inputs, to_real, outputs)
     auto_real = to_real is None and not all(r for r, leaf in zip(rotating, leaves(expected), strict=True) if is_numbers(leaf))
-    found: list[str] = []
-    gates: dict[str, str] = {}  # layers whose outputs go into a gate → which one
-    keep: set[str] = set()
+    choices = Choices(
+        to_real_names,
+        auto_real,
+        rotating,
+        open=outputs is None and to_real is None,
+        auto_frames=coordinates == "auto" and not strict,
+        blocks={name: Block() for name in named},
+    )
     while True:
         twin = copy.deepcopy(model).eval()
         workspace = Workspace(KNOWN_FUNCTIONS, dict(replace or {}))
         workspace.adopt(twin)
         for name in remove:
             set_submodule(twin, name, calls[name].identity(name))
-        _place_hooks(twin, [*to_real_names, *found, *gates], coordinates, rule_set)
-        net = RevisedModel(twin, inputs, rule_set, strict, auto_real)
+        choices.place(twin, inputs.first[1])
+        net = RevisedModel(twin, inputs, rule_set, strict, choices.auto_real)
         plan = Plan(twin)
         try:
-            dry_run(net, plan, args, rotating, keep)
+            dry_run(net, plan, args, choices.rotating, choices.keep)
             break
-        except RealBefore as finding:
-            if finding.gate:
-                gates[finding.layer] = finding.gate
-            else:
-                found.append(finding.layer)
-        except VectorsLost:
-            if found:
-                keep.add(found.pop())
-            elif auto_real:
-                auto_real = False
-            else:
-                rotating = [False] * len(rotating)  # as the names in to_real= want it
-        except NoRuleError:
-            if outputs is not None or to_real is not None or auto_real or not any(rotating) or all(rotating):
-                raise
-            auto_real, rotating = True, [False] * len(rotating)  # what looked like coordinates were real numbers
-        except HeadWanted:
-            auto_real = True
+        except (RealBefore, VectorsLost, HeadWanted, NoRuleError) as event:
+            choices.learn(event, twin)
 
     net.remember_real_places()
     _restore_modes(net, model)
     copied = _initialise(twin, model, init)
     plan.learned.initialise()
     net.report = _report(model, net, plan, workspace)
-    net.report.to_real = list(dict.fromkeys([*to_real_names, *plan.heads, *found, *gates]))
-    net.report.rows += [Met(name, gate, "Gate", "real", extension=True) for name, gate in gates.items()]
-    net.report.copied, net.report.notes = copied, _notes(plan, found, gates)
+    net.report.to_real = list(dict.fromkeys([*to_real_names, *plan.heads, *choices.found, *choices.gates]))
+    net.report.rows += choices.rows()
+    net.report.copied, net.report.notes = copied, choices.notes(plan)
     if check:
         net.report.notes += self_check(net, model, example_for(args, twin))
     return net
@@ -161,7 +151,7 @@ def _in_frames(
     expected = _run_original(twin, args, [])[1]
     if init == "fresh":
         _initialise(twin, model, init)
-    rotating = rotating_outputs(expected, args, inputs.axes, given["to_real"], outputs)
+    rotating = rotating_outputs(expected, args, inputs, given["to_real"], outputs)
     return framed(twin, inputs, rules, rotating, expected, args, kept=init == "copy")
 
 
@@ -251,15 +241,6 @@ def _run_original(model: nn.Module, args: tuple[Any, ...], watch: list[str]) -> 
     return seen, output
 
 
-def _place_hooks(model: nn.Module, to_real: Sequence[str], coordinates: Sequence[str], rules: RuleSet) -> None:
-    for name in to_real:
-        model.get_submodule(name).register_forward_pre_hook(quaternion_to_real_hook, with_kwargs=True)
-    for name in coordinates:
-        model.get_submodule(name).register_forward_pre_hook(principal_frame_hook, with_kwargs=True)
-        if rules.option("frame") == "average":
-            model.get_submodule(name).register_forward_hook(average_frames_hook)
-
-
 def _initialise(twin: nn.Module, model: nn.Module, init: str) -> list[str]:
     """Fresh weights, or the original's where shapes allow; returns the names of the copied ones."""
     if init == "fresh":
@@ -272,18 +253,3 @@ def _initialise(twin: nn.Module, model: nn.Module, init: str) -> list[str]:
         return []
     original = dict(model.named_parameters())
     return [name for name, p in twin.named_parameters() if name in original and original[name].shape == p.shape]
-
-
-def _notes(plan: Plan, found: list[str], gates: dict[str, str]) -> list[str]:
-    notes = []
-    if gates:
-        places = ", ".join(f"{name} (into {gate})" for name, gate in gates.items())
-        notes.append(f"layers that feed a gate became real, an extension of the paper: Quaternion2Real before {places}")
-    if found:
-        notes.append(
-            f"no Linear on (B, C) features stands at the end, so the last layer ({', '.join(found)}) became the real part; "
-            "choose another place with to_real="
-        )
-    if plan.vector_layers:
-        notes.append(f"the outputs of {', '.join(plan.vector_layers)} are vectors (3 channels became 1 quaternion)")
-    return notes

@@ -1,13 +1,15 @@
 """What `revise` promises, tried once on the network that it returns: rotated and reordered clouds give the same outputs.
 
-One pass on a batch of three clouds: a bumpy one, the same rotated and reordered, and another bumpy one. Errors are relative
-to how far the outputs of the two bumpy clouds lie apart. Normalisation layers that were never trained use the statistics of
-that batch. It runs in float64, where neighbours at nearly the same distance do not change places by rounding.
+One pass on two clouds: a bumpy one, and the same rotated and reordered. Another pass on another bumpy cloud, of fewer points if
+the network takes them: errors are relative to how far the outputs of the two bumpy clouds lie apart. Normalisation layers that
+were never trained use the statistics of the first batch. It runs in float64, where neighbours at nearly the same distance do
+not change places by rounding.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +27,8 @@ from reqnn.revision.watched import WatchedCopy
 from reqnn.tensor.markers import RemovedTransform
 from reqnn.tensor.nested import leaves
 
-CLOUDS = 3  # in a batch: a bumpy cloud, the same moved, another one
+_FEWER = 4  # times, if there are at least _MANY points
+_MANY = 512
 _TOLERANCE = 1e-6  # of the spread
 _CONSTANT = 1e-7  # outputs of two clouds that agree to this are the same number in float32
 
@@ -89,7 +92,8 @@ def self_check(net: RevisedModel, model: nn.Module, args: tuple[Any, ...]) -> li
     if verdict.error <= _TOLERANCE:
         constant = verdict.constant - trial.constant_in(model) if verdict.constant else frozenset()
         return _judge_constant(net, trial.same_on_example(exact, constant)) if constant else []
-    for what, alone in (("order", Motion(None, trial.orders)), ("orientation", Motion(trial.rotation, None))):
+    parts = {"place": Motion(None, None), "order": Motion(None, trial.orders), "orientation": Motion(trial.rotation, None)}
+    for what, alone in parts.items():
         part = trial.verdict(exact, alone)
         if part is not None and part.error > _TOLERANCE:
             raise _refusal(what, part.error, find_culprit(exact, trial.batch(alone), alone.error, trial.sizes))
@@ -101,11 +105,14 @@ class _Trial:
 
     def __init__(self, net: RevisedModel, args: tuple[Any, ...]) -> None:
         generator = torch.Generator().manual_seed(0)
-        first = args[next(i for i, axis in enumerate(net.inputs.axes) if axis is not None)]
+        first = args[net.inputs.first[0]]
         self.inputs, self.rows = net.inputs, first.shape[0] if first.dim() > 2 else None
         self.args, example = args, tuple(x[:1] if self._batched(x) else x for x in args)
         self.cloud = Clouds(bumpy_cloud(example, net.inputs, generator), net.inputs, 1 if self.rows else None, (), 0)
-        self.other = bumpy_cloud(example, net.inputs, generator)
+        self.others = [bumpy_cloud(example, net.inputs, generator)]
+        if all(size >= _MANY for size in self.cloud.sizes):
+            smaller = {size: torch.arange(size // _FEWER)[None] for size in self.cloud.sizes}
+            self.others.insert(0, Clouds(self.others[0], net.inputs, self.cloud.batch, (), 0).reordered(smaller))
         self.rotation = quaternion.random_matrix((), generator, torch.float64)
         self.orders, self.sizes = self._orders(net, generator), self.cloud.sizes
 
@@ -124,10 +131,10 @@ class _Trial:
                 break
         return orders
 
-    def batch(self, motion: Motion) -> tuple[Any, ...]:
-        """The three clouds as one batch."""
-        clouds = zip(self.cloud.args, motion.apply(self.cloud.args, self.cloud), self.other, strict=True)
-        return tuple(torch.cat(parts) if self._batched(parts[0], 1) else parts[0] for parts in clouds)
+    def batch(self, motion: Motion, third: bool = True) -> tuple[Any, ...]:
+        """The bumpy cloud, the same moved, and another one, as one batch."""
+        clouds = [self.cloud.args, motion.apply(self.cloud.args, self.cloud), *([self.others[-1]] if third else [])]
+        return tuple(torch.cat(x) if self._batched(x[0], 1) else x[0] for x in zip(*clouds, strict=True))
 
     def verdict(self, watched: WatchedCopy, motion: Motion) -> Verdict | None:
         """What the outputs of a copy do; None if no output depends on the cloud."""
@@ -155,26 +162,29 @@ class _Trial:
         return frozenset() if verdict is None else verdict.constant
 
     def _outputs(self, watched: WatchedCopy, motion: Motion) -> dict[int, list[Tensor]]:
-        """For each output its values on the three clouds: from one batch, or one after another if it takes no such batch."""
+        """For each output its values on the three clouds: two of them in one batch, or all alone if it takes no such batch."""
         device = _device_of(watched.net)
 
-        def run(args: tuple[Any, ...]) -> dict[int, Tensor]:
-            out = leaves(watched.run(tuple(_to(x, device, watched.dtype) for x in args)))
+        def run(args: tuple[Any, ...], forward: Callable[..., Any] = watched.run) -> dict[int, Tensor]:
+            out = leaves(forward(tuple(_to(x, device, watched.dtype) for x in args)))
             raw = leaves(watched.raw_output)
             removed = [isinstance(leaf, RemovedTransform) for leaf in raw] if len(raw) == len(out) else [False] * len(out)
             numbers = [isinstance(x, Tensor) and x.is_floating_point() for x in out]
             return {i: out[i] for i in range(len(out)) if numbers[i] and not removed[i]}
 
         if self.rows:
-            try:
-                watched.use_statistics_of_the_batch()
-                found = {i: x for i, x in run(self.batch(motion)).items() if x.dim() and x.shape[0] % CLOUDS == 0}
-                if found:
-                    return {i: list(x.chunk(CLOUDS)) for i, x in found.items()}
-            except Exception:  # sizes that are written out in the code, say
-                pass
+            for other in self.others:
+                try:
+                    pair = run(self.batch(motion, third=False), watched.run_to_calibrate)
+                    watched.net.eval()
+                    third = run(other)
+                except Exception:  # sizes that are written out in the code, say
+                    continue
+                found = {i: [*x.chunk(2), third[i]] for i, x in pair.items() if x.dim() and x.shape[0] % 2 == 0}
+                if found and all(first.shape == third.shape for first, _, third in found.values()):
+                    return found
         watched.net.eval()
-        alone = (self.cloud.args, motion.apply(self.cloud.args, self.cloud), self.other)
+        alone = (self.cloud.args, motion.apply(self.cloud.args, self.cloud), self.others[-1])
         outputs = [run(tuple(x.repeat_interleave(self.rows or 1, 0) if self._batched(x, 1) else x for x in a)) for a in alone]
         return {i: [out[i] for out in outputs] for i in outputs[0] if outputs[0][i].shape == outputs[2][i].shape}
 
@@ -191,9 +201,12 @@ def _device_of(net: nn.Module) -> torch.device:
 
 
 def _refusal(what: str, error: float, culprit: Culprit | None) -> SelfCheckError:
-    reason = f"the outputs depend on the {what} of the {'points' if what == 'order' else 'cloud'}: "
+    of = {"place": "cloud in the batch", "order": "points", "orientation": "cloud"}[what]
+    reason = f"the outputs depend on the {what} of the {of}: "
     reason += f"they change by {error:.1g} times what lies between two different clouds"
     advice = {
+        "place": "treat all clouds alike: what runs for each cloud by itself and has learned parameters belongs into a module "
+        "of its own",
         "order": "treat all points alike: kernel size 1 along the points, pooling over all of them, sampling by the shape of "
         "the cloud (replace={'name': reqnn.points.farthest_point_sample}) instead of by place or at random",
         "orientation": "use torch functions on the features themselves (numbers that leave them as numpy or .item() are not "

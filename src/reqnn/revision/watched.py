@@ -85,27 +85,32 @@ class WatchedCopy:
         for module in self._fresh:
             module.train()
 
-    def calibrate(self, args: tuple[Any, ...]) -> None:
-        """Set statistics that were never updated, by one training-mode pass with momentum 1.
+    def run_to_calibrate(self, args: tuple[Any, ...]) -> Any:
+        """One pass that sets statistics that were never updated to those of its batch.
 
         Without them an untrained network is nearly constant in eval mode.
         """
-        if not self._fresh:
-            return
         before = {module: module.momentum for module in self._fresh}
         self.use_statistics_of_the_batch()
         for module in self._fresh:
             module.momentum = 1.0
         try:
-            self.run(args)
+            return self.run(args)
+        finally:
+            for module, momentum in before.items():
+                module.momentum = momentum
+
+    def calibrate(self, args: tuple[Any, ...]) -> None:
+        """Set statistics that were never updated; `calibrated` and `calibration_error` say what came of it."""
+        if not self._fresh:
+            return
+        try:
+            self.run_to_calibrate(args)
             self.calibrated = len(self._fresh)
         except NoRuleError:
             self.calibrated = len(self._fresh)  # those before the place where it stops; the reference pass reports that
         except (ValueError, RuntimeError) as error:
             self.calibration_error = f"{type(error).__name__}: {error}"
-        finally:
-            for module, momentum in before.items():
-                module.momentum = momentum
 
     @contextmanager
     def _own_random_state(self) -> Iterator[None]:
@@ -122,7 +127,7 @@ class WatchedCopy:
         for name, module in root.named_modules():
             if name and not _merely_holds(module):
                 module.register_forward_hook(self._hook(name))
-        if self.revised:
+        if self.revised and not isinstance(root, torch.jit.ScriptModule):  # which takes no hooks
             root.register_forward_hook(self._output_hook)
 
     def _hook(self, name: str) -> Callable[..., None]:

@@ -1,0 +1,1 @@
+"""Kinds of point-cloud network, revised and audited; `kinds.py` lists them."""

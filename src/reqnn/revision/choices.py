@@ -1,0 +1,164 @@
+"""What `revise` decides between one dry run and the next: where features become real, and what runs in the PCA frame."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from torch import nn
+
+from reqnn.errors import NoRuleError
+from reqnn.nn.coordinates import InFrame, frame_of
+from reqnn.nn.quaternion_to_real import quaternion_to_real_hook
+from reqnn.revision.dry_run import HeadWanted, VectorsLost
+from reqnn.revision.plan import Met, Plan, RealBefore
+
+
+@dataclass
+class Block:
+    """A submodule that runs in the PCA frame.
+
+    Attributes:
+        reason: why, if ``coordinates="auto"`` has found it.
+        rotate_back: whether outputs that look like coordinates are.
+    """
+
+    reason: str = ""
+    rotate_back: bool = False
+
+
+@dataclass
+class Choices:
+    """What is decided so far.
+
+    Attributes:
+        to_real: layers that the user named.
+        auto_real: whether features become real before the first Linear on (B, C) features.
+        rotating: for each output of the original whether it is coordinates, which rotate.
+        open: whether the user left it open which outputs these are.
+        auto_frames: whether submodules that need real coordinates are looked for.
+        blocks: submodules that run in the PCA frame.
+        found: layers at the end of the network before which features become real.
+        gates: layers that feed a gate → the gate.
+        keep: layers that must not become real, since coordinates come from them.
+    """
+
+    to_real: list[str]
+    auto_real: bool
+    rotating: list[bool]
+    open: bool
+    auto_frames: bool
+    blocks: dict[str, Block]
+    found: list[str] = field(default_factory=list)
+    gates: dict[str, str] = field(default_factory=dict)
+    keep: set[str] = field(default_factory=set)
+
+    @property
+    def real_before(self) -> list[str]:
+        """All layers before which Quaternion2Real stands, heads aside."""
+        return [*self.to_real, *self.found, *self.gates]
+
+    def place(self, twin: nn.Module, axis: int) -> None:
+        """Put all this into a copy of the network; `axis` is that of the input's coordinates."""
+        for name in self.real_before:
+            twin.get_submodule(name).register_forward_pre_hook(quaternion_to_real_hook, with_kwargs=True)
+        for name, block in self.blocks.items():
+            module = twin.get_submodule(name)
+            module.forward = InFrame(module, axis, bool(block.reason) or block.rotate_back, block.rotate_back)
+
+    def learn(self, event: Exception, twin: nn.Module) -> None:
+        """Decide anew after what ended a dry run; raise it again if nothing can be done about it."""
+        if isinstance(event, RealBefore):
+            if event.gate:
+                self.gates[event.layer] = event.gate
+            else:
+                self.found.append(event.layer)
+        elif isinstance(event, HeadWanted):
+            self.auto_real = True
+        elif isinstance(event, VectorsLost):
+            if self._rotates_back(event.layer):
+                return
+            if self.found:
+                self.keep.add(self.found.pop())
+            elif self.auto_real:
+                self.auto_real = False
+            else:
+                self.rotating = [False] * len(self.rotating)  # as the names in to_real= want it
+        else:
+            assert isinstance(event, NoRuleError)
+            if self._rotate_back(twin, event.layer or "") or self._into_frame(event, twin):
+                return
+            if not self.open or self.auto_real or not any(self.rotating) or all(self.rotating):
+                raise event
+            self.auto_real, self.rotating = True, [False] * len(self.rotating)  # they only looked like coordinates
+
+    def _rotates_back(self, layer: str) -> bool:
+        """Whether the submodule that made an output in the real part gives coordinates from now on."""
+        if not self.blocks or (layer in self.blocks and self.blocks[layer].rotate_back):
+            return False
+        if not layer or (layer not in self.blocks and not self.auto_frames):
+            way = f"coordinates=('{layer}', …)" if layer else "outputs="
+            raise NoRuleError(
+                "an output should be coordinates, which rotate, but what it is made of is real behind the submodules of "
+                f"coordinates=. Name the submodule that makes it ({way}), or say that it is real (outputs=)",
+                "the model's output",
+            )
+        self.blocks.setdefault(layer, Block("it returns coordinates")).rotate_back = True
+        return True
+
+    def _rotate_back(self, twin: nn.Module, layer: str) -> bool:
+        """Whether the last block within a layer may give vectors from now on, instead of real numbers."""
+        for name, block in reversed(self.blocks.items()):
+            frame = frame_of(twin.get_submodule(name))
+            inside = not layer or name.startswith(f"{layer}.")
+            if inside and not block.rotate_back and frame is not None and frame.may_rotate:
+                block.rotate_back = True
+                return True
+        return False
+
+    def _into_frame(self, event: NoRuleError, twin: nn.Module) -> bool:
+        """Whether the submodule around an operation without a rule runs in the frame from now on."""
+        if not self.auto_frames or not event.operation:
+            return False
+        name = self._block_around(event.layer or "", twin)
+        if not name:
+            reason = f"{event.reason}; coordinates='auto' finds no submodule around it: move these lines into one"
+            raise NoRuleError(reason, event.operation, event.layer, event.location, event.source) from None
+        self.blocks = {other: block for other, block in self.blocks.items() if not other.startswith(f"{name}.")}
+        self.blocks[name] = Block(f"no rule for {event.operation}")
+        return True
+
+    def _block_around(self, layer: str, twin: nn.Module) -> str:
+        """The innermost submodule around a layer that is the user's own and not in the frame yet; "" if there is none."""
+        outside = layer
+        for block in self.blocks:
+            if f"{layer}.".startswith(f"{block}.") and len(block) <= len(outside):
+                outside = block.rpartition(".")[0]
+        name = outside
+        while name and type(twin.get_submodule(name)).__module__.startswith("torch."):
+            name = name.rpartition(".")[0]
+        return name or outside
+
+    def rows(self) -> list[Met]:
+        """What the report adds to the operations of the dry run."""
+        return [Met(name, gate, "Gate", "real", extension=True) for name, gate in self.gates.items()]
+
+    def notes(self, plan: Plan) -> list[str]:
+        """What a user should know."""
+        notes = []
+        if self.gates:
+            places = ", ".join(f"{name} (into {gate})" for name, gate in self.gates.items())
+            notes.append(f"layers that feed a gate became real, an extension of the paper: Quaternion2Real before {places}")
+        for name, block in self.blocks.items():
+            if block.reason:
+                notes.append(f"'{name}' runs in the PCA frame of each cloud, an extension found by 'auto' ({block.reason})")
+            frame = frame_of(plan.model.get_submodule(name))
+            if frame is not None and frame.rotated:
+                notes.append(f"coordinates that '{name}' returns are rotated back from the PCA frame")
+        if self.found:
+            notes.append(
+                f"no Linear on (B, C) features stands at the end, so the last layer ({', '.join(self.found)}) became the real "
+                "part; choose another place with to_real="
+            )
+        if plan.vector_layers:
+            notes.append(f"the outputs of {', '.join(plan.vector_layers)} are vectors (3 channels became 1 quaternion)")
+        return notes
