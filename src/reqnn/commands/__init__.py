@@ -11,7 +11,9 @@ from reqnn.commands.audit import Audit
 from reqnn.commands.base import Command
 from reqnn.commands.data import Data
 from reqnn.commands.demo import Demo
+from reqnn.commands.embed import Embed
 from reqnn.commands.eval import Eval
+from reqnn.commands.export import Export
 from reqnn.commands.models import Models
 from reqnn.commands.predict import Predict
 from reqnn.commands.reconstruct import Reconstruct
@@ -22,6 +24,8 @@ COMMANDS: dict[str, type[Command]] = {
     "train": Train,
     "eval": Eval,
     "predict": Predict,
+    "export": Export,
+    "embed": Embed,
     "audit": Audit,
     "revise": Revise,
     "align": Align,
