@@ -11,7 +11,9 @@ from experiments.bench.command import Bench
 from experiments.bench_styles import BenchStyles
 from experiments.compare.command import Compare
 from experiments.data_efficiency.command import DataEfficiency
+from experiments.export_files import ExportFiles
 from experiments.paper.command import Paper
+from experiments.retrieval import Retrieval
 from experiments.weights.command import ExportWeights
 from reqnn import cli
 from reqnn.commands.base import Command
@@ -27,6 +29,8 @@ EXPERIMENTS: dict[str, type[Command]] = {
     "bench": Bench,
     "bench-styles": BenchStyles,
     "bench-align": BenchAlign,
+    "export": ExportFiles,
+    "retrieval": Retrieval,
 }
 
 

@@ -5,14 +5,17 @@ import json
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
 
 import reqnn
+import reqnn.cli
 from reqnn.data import surfaces
 from reqnn.deploy import proof
-from reqnn.deploy.export import METADATA
+from reqnn.deploy.exporter import Deployed
+from reqnn.models.grouping import farthest_point_sample, get_graph_feature, index_points
 
 NO_ONNX = [name for name in ("onnx", "onnxscript", "onnxruntime") if importlib.util.find_spec(name) is None]
 needs_onnx = pytest.mark.skipif(bool(NO_ONNX), reason=f"pip install 'reqnn[export]': {', '.join(NO_ONNX)} missing")
@@ -49,12 +52,9 @@ class Sampled(nn.Module):
         self.conv, self.bn, self.fc = nn.Conv2d(6, 16, 1), nn.BatchNorm2d(16), nn.Linear(16, 3)
 
     def forward(self, points):
-        centres = reqnn.models.grouping.index_points(points, farthest_point_sample(points, 12))
-        x = reqnn.models.grouping.get_graph_feature(centres.transpose(1, 2), 5, points.transpose(1, 2))
+        centres = index_points(points, farthest_point_sample(points, 12))
+        x = get_graph_feature(centres.transpose(1, 2), 5, points.transpose(1, 2))
         return self.fc(torch.relu(self.bn(self.conv(x))).amax((2, 3)))
-
-
-from reqnn.models.grouping import farthest_point_sample  # noqa: E402 - by its name in this module, which revise looks up
 
 
 @pytest.fixture(scope="module")
@@ -87,26 +87,108 @@ def test_runs_alone_for_any_number_of_clouds_and_points(net, ending, tmp_path, m
     blocked = "reqnn" if ending == "pt2" else "reqnn,torch"
     for clouds, points in ((1, 300), (5, 21)):
         given = 30 * surfaces(clouds, points, seed=clouds, dtype=torch.float32)[0] + torch.tensor([7.0, 0.0, -3.0])
-        torch_file, out = tmp_path / "points.npy", tmp_path / "out.npy"
-        import numpy as np
-
-        np.save(torch_file, given.numpy())
-        words = [sys.executable, "-c", ALONE, blocked, str(torch_file), str(path), str(out)]
-        done = subprocess.run(words, capture_output=True, text=True, cwd=tmp_path, check=False)
+        np.save(tmp_path / "points.npy", given.numpy())
+        words = [blocked, str(tmp_path / "points.npy"), str(path), str(tmp_path / "out.npy")]
+        done = subprocess.run([sys.executable, "-c", ALONE, *words], capture_output=True, text=True, cwd=tmp_path, check=False)
         assert done.returncode == 0, done.stderr
-        inside = json.loads(done.stdout)
-        assert inside == about
-        assert inside["classes"] == classes
+        assert json.loads(done.stdout) == about
         near = given - given.mean(1, keepdim=True)
-        near = near / near.norm(dim=-1).amax(1)[:, None, None]
-        with torch.no_grad():
-            expected = reqnn.deploy.export_module(net)(near) if False else _eval(net, near).softmax(-1)
-        torch.testing.assert_close(torch.from_numpy(np.load(out)), expected, rtol=0, atol=1e-4)
+        expected = in_eval(net, near / near.norm(dim=-1).amax(1)[:, None, None]).softmax(-1)
+        torch.testing.assert_close(torch.from_numpy(np.load(tmp_path / "out.npy")), expected, rtol=0, atol=1e-4)
 
 
-def _eval(net, points):
-    net.eval()
-    try:
+@torch.no_grad()
+def in_eval(net, points):
+    with reqnn.train.prediction.evaluating(net):
         return net(points)
-    finally:
-        net.train()
+
+
+class Directed(nn.Module):
+    """In the place of `Deployed`: its answers depend a little on the orientation."""
+
+    def __init__(self, network, *options):
+        super().__init__()
+        self.inner = Deployed(network, *options)
+
+    def forward(self, *points):
+        return self.inner(*points) + 0.1 * points[0].mean(1) / points[0].std()
+
+
+def test_a_file_that_turns_its_answers_is_not_left_behind(net, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules["reqnn.deploy.exporter"], "Deployed", Directed)
+    with pytest.raises(reqnn.ExportError, match="rotated copies differ") as caught:
+        reqnn.export(net, torch.randn(2, 40, 3), tmp_path / "net.pt2")
+    assert caught.value.proof.invariance > 1e-3
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_differs_from_the_network_is_not_left_behind(net, tmp_path, monkeypatch):
+    module = sys.modules["reqnn.deploy.exporter"]
+    write = module._WRITERS["pt2"]
+
+    def wrong(program, args, path):
+        program.state_dict["network.model.fc.bias"] = program.state_dict["network.model.fc.bias"] + 0.1
+        write(program, args, path)
+
+    monkeypatch.setitem(module._WRITERS, "pt2", wrong)
+    with pytest.raises(reqnn.ExportError, match="differs from the network"):
+        reqnn.export(net, torch.randn(2, 40, 3), tmp_path / "net.pt2")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_network_that_cannot_tell_clouds_apart_proves_nothing(net, tmp_path):
+    blind = reqnn.revise(Sampled(), torch.randn(2, 40, 3), rules="full").eval()
+    nn.init.zeros_(blind.fc.weight)
+    with pytest.raises(reqnn.ExportError, match="hardly differ between clouds"):
+        reqnn.export(blind, torch.randn(2, 40, 3), tmp_path / "net.pt2")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_single_wrong_batch_size_fails():
+    """Faults of batches of one are more than the 5 % of comparisons that rounding may spoil."""
+    sizes = proof.Sizes([{0: "batch", 1: "points"}], None, True)
+    counts = [count for _, count in sizes.groups((torch.zeros(2, 40, 3),))]
+    assert counts.count(1) > (1 - proof.SHARE) * sum(counts)
+
+
+def test_per_point_outputs_normals_and_fixed_sizes(tmp_path):
+    """(B, 6, N) with normals → a label per point: outputs follow the order of the points."""
+
+    class ByPoint(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv1, self.bn, self.conv2 = nn.Conv1d(6, 8, 1), nn.BatchNorm1d(8), nn.Conv1d(16, 4, 1)
+
+        def forward(self, x):
+            x = torch.relu(self.bn(self.conv1(x)))
+            return self.conv2(torch.cat([x, x.amax(2, keepdim=True).expand_as(x)], 1))
+
+    example = torch.cat(surfaces(2, 32, dtype=torch.float32), -1).mT.contiguous()
+    net = reqnn.revise(ByPoint(), example, rules="full", to_real="conv2")
+    net.train()(example)
+    about = reqnn.export(net, example, tmp_path / "net.pt2", dynamic=("points",))
+    assert about["inputs"] == [[2, 6, "points"]]
+    assert about["proof"]["batches"] == [2]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"path": "net.bin"}, "must end in .pt2 or .onnx"),
+        ({"path": "net.onnx", "format": "pt2"}, "must end in"),
+        ({"points": torch.randn(1, 40, 3)}, "give two clouds or more"),
+        ({"dynamic": ("time",)}, "it holds 'batch'"),
+        ({"classes": ["a"]}, "1 classes are named"),
+        ({"net": nn.Linear(3, 3)}, "reqnn.revise it"),
+    ],
+)
+def test_wrong_arguments(net, tmp_path, change, message):
+    given = {"net": net, "points": torch.randn(2, 40, 3), "path": "net.pt2"} | change
+    with pytest.raises(reqnn.InputError, match=message):
+        reqnn.export(given.pop("net"), given.pop("points"), tmp_path / given.pop("path"), **given)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_command_refuses_what_is_no_size(capsys):
+    assert reqnn.cli.main(["export", "best-modelnet40", "--out", "net.pt2", "--points", "many"]) == 2
+    assert "give dynamic, or a number" in capsys.readouterr().err

@@ -29,8 +29,8 @@ def network(name):
         net = reqnn.revise(ByPoint(), CLOUDS.float().mT, to_real=False, check=False)
     else:
         model, rules = name.split("-")
-        options = {"width": 0.125, **({"k": 8} if model == "dgcnn" else {"npoint": (16, 8), "nsample": (8, 8)} if model == "pointnet2" else {})}
-        net = reqnn.create_model(model, equivariant=True, rules=rules, num_classes=5, **options)
+        more = {"dgcnn": {"k": 8}, "pointnet2": {"npoint": (16, 8), "nsample": (8, 8)}, "pointnet": {}}[model]
+        net = reqnn.create_model(model, equivariant=True, rules=rules, num_classes=5, width=0.125, **more)
     net = net.double().train()
     net(CLOUDS.mT if name == "by_point" else CLOUDS)
     return net.eval()

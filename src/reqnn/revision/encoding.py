@@ -1,6 +1,6 @@
 """What a revised network knows about a cloud, split into what does not change and what moves with it (SIM(3)).
 
-    x → s·R·x + t:   invariant → invariant,   vectors → R·vectors,   center → s·R·center + t,   scale → s·scale
+x → s·R·x + t:   invariant → invariant,   vectors → R·vectors,   center → s·R·center + t,   scale → s·scale
 """
 
 from __future__ import annotations
@@ -81,4 +81,3 @@ def _pooled(features: QuaternionTensor, clouds: int) -> Tensor:
         known = features.channel_axis
     values = values.movedim(1 if known is None else known, 1)
     return values.flatten(2, -2).mean(2) if values.dim() > 3 else values
-

@@ -107,7 +107,7 @@ def _check(net: nn.Module, args: tuple[Any, ...], path: Path, format: str | None
         )
     chosen = path.suffix[1:] if format is None else format
     if chosen not in FORMATS or path.suffix != f".{chosen}":
-        raise InputError(f"{path}: the name of the file must end in .pt2 or .onnx, as its format{format and f' {format}' or ''}")
+        raise InputError(f"{path}: the name of the file must end in .pt2 or .onnx, and in its format")
     if set(dynamic) - {"batch", "points"}:
         raise InputError(f"dynamic is {dynamic!r}; it holds 'batch', 'points', both or none")
     if not all(isinstance(x, Tensor) for x in args):
@@ -137,12 +137,12 @@ def _axes(inputs: Inputs, args: tuple[Tensor, ...]) -> list[dict[int, str]]:
         vectors = inputs.axes[i] if i < len(inputs.axes) else None
         own = {0: "batch"} if batched and x.dim() and x.shape[0] == len(args[first]) else {}
         along = [axis for axis in range(len(own), x.dim()) if axis != vectors and x.shape[axis] == count]
-        found.append(own | {axis: "points" for axis in along[:1]})
+        found.append(own | dict.fromkeys(along[:1], "points"))
     return found
 
 
 def _program(network: Deployed, args: tuple[Tensor, ...], axes: list[dict[int, str]], dynamic: Sequence[str]) -> Any:
-    sizes = {name: torch.export.Dim.DYNAMIC for name in dynamic}
+    sizes = dict.fromkeys(dynamic, torch.export.Dim.DYNAMIC)
     shapes = tuple({axis: sizes[name] for axis, name in own.items() if name in sizes} for own in axes)
     try:
         return torch.export.export(network, args, dynamic_shapes=(shapes,))
@@ -179,11 +179,10 @@ def _write_pt2(program: Any, args: tuple[Tensor, ...], path: Path) -> None:
 def _write_onnx(program: Any, args: tuple[Tensor, ...], path: Path) -> None:
     need("onnx")
     names = ["points"] if len(args) == 1 else [f"input{i}" for i in range(len(args))]
+    options: dict[str, Any] = {"dynamo": True, "external_data": False, "verbose": False, "input_names": names}
     table = translations()
     try:
-        torch.onnx.export(
-            program, args, path, dynamo=True, external_data=False, verbose=False, input_names=names, custom_translation_table=table
-        )
+        torch.onnx.export(program, args, path, custom_translation_table=table, **options)
     except Exception as error:
         lines = [line for line in str(error).splitlines() if "Error'" in line] or [type(error).__name__]
         raise ExportError(f"the network cannot be written in ONNX ({lines[0].strip()}); format='pt2' may do") from error
