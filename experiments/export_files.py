@@ -106,7 +106,8 @@ def table(records: list[Record]) -> Table:
     ]
     rows = []
     for record in sorted(records, key=lambda record: (record["network"], record["format"])):
-        proof, head = record["proof"], [record["network"], record["format"]]
+        name = record["network"] if record["width"] == 1 else f"{record['network']}, width {record['width']}"
+        proof, head = record["proof"], [name, record["format"]]
         if "failed" in record:
             texts = [*head, f"not exported: {record['failed']}", *[""] * 6]
         else:
