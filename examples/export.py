@@ -12,7 +12,7 @@ import torch
 import reqnn
 
 torch.manual_seed(0)
-net = reqnn.create_model("dgcnn", equivariant=True, rules="full", width=0.125, k=6, num_classes=4)
+net = reqnn.create_model("pointnet", equivariant=True, rules="full", width=0.125, num_classes=4)
 clouds = reqnn.data.surfaces(16, 64, dtype=torch.float32)[0]
 net.train()(clouds)  # in place of a training: batch-norm statistics
 
