@@ -7,6 +7,7 @@ python examples/retrieval.py
 """
 
 import torch
+from torch.nn.functional import normalize
 
 import reqnn
 
@@ -17,23 +18,13 @@ original = reqnn.create_model("dgcnn", **options)
 objects = reqnn.data.surfaces(16, 128, dtype=torch.float32)[0]
 
 
-def embed(network, clouds):
-    """Unit embeddings (B, C): what the last Linear is given."""
-    kept = []
-    last = [module for module in network.modules() if isinstance(module, torch.nn.Linear)][-1]
-    handle = last.register_forward_pre_hook(lambda module, inputs: kept.append(inputs[0]))
-    with torch.no_grad():
-        network(clouds)
-    handle.remove()
-    return torch.nn.functional.normalize(kept[0] - kept[0].mean(0), dim=-1)
-
-
 def found(network):
     """The share of rotated objects whose nearest neighbour is the same object, upright."""
     network.train()(objects)  # batch-norm statistics
-    network.eval()
     rotations = reqnn.quaternion.random_matrix(len(objects))
-    similarity = embed(network, objects @ rotations.mT) @ embed(network, objects).T
+    upright, rotated = (reqnn.embed(clouds, network) for clouds in (objects, objects @ rotations.mT))
+    middle = upright.mean(0)  # what all embeddings of fresh weights share
+    similarity = normalize(rotated - middle, dim=-1) @ normalize(upright - middle, dim=-1).T
     return (similarity.argmax(1) == torch.arange(len(objects))).float().mean().item()
 
 

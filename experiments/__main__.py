@@ -11,9 +11,11 @@ from experiments.bench.command import Bench
 from experiments.bench_styles import BenchStyles
 from experiments.compare.command import Compare
 from experiments.data_efficiency.command import DataEfficiency
+from experiments.export_files import ExportFiles
 from experiments.frames.command import Frames
 from experiments.networks.command import Networks
 from experiments.paper.command import Paper
+from experiments.retrieval import Retrieval
 from experiments.weights.command import ExportWeights
 from reqnn import cli
 from reqnn.commands.base import Command
@@ -31,6 +33,8 @@ EXPERIMENTS: dict[str, type[Command]] = {
     "bench": Bench,
     "bench-styles": BenchStyles,
     "bench-align": BenchAlign,
+    "export": ExportFiles,
+    "retrieval": Retrieval,
 }
 
 

@@ -22,6 +22,7 @@ LAYERS = (  # from low to high; packages of one line do not import each other
     "train",
     "alignment",
     "pretrained",
+    "deploy",
     "commands",
     "cli",
     "__init__",

@@ -11,8 +11,8 @@ import tyro
 
 from experiments.data_efficiency.command import finished
 from experiments.frames.cells import METHODS, MODELS, RUNS
+from experiments.harness.table import Cell, Table
 from reqnn.commands.base import OK, Command, console, show_written
-from reqnn.table import Cell, Table
 
 if TYPE_CHECKING:
     from torch import nn

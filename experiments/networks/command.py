@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.harness.table import Cell, Table
 from reqnn.commands.base import OK, Command, console, show_written
-from reqnn.table import Cell, Table
 
 if TYPE_CHECKING:
     from experiments.networks.kinds import Kind

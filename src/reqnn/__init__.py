@@ -15,6 +15,7 @@ from reqnn.version import __version__ as __version__
 
 _HOMES = {
     "Alignment": "reqnn.alignment",
+    "ExportError": "reqnn.errors",
     "InputError": "reqnn.errors",
     "NoRuleError": "reqnn.errors",
     "QuaternionTensor": "reqnn.tensor",
@@ -23,6 +24,8 @@ _HOMES = {
     "align": "reqnn.alignment",
     "audit": "reqnn.auditing",
     "create_model": "reqnn.zoo",
+    "embed": "reqnn.deploy",
+    "export": "reqnn.deploy",
     "get_rules": "reqnn.rules",
     "list_models": "reqnn.models",
     "list_weights": "reqnn.pretrained",
@@ -36,6 +39,7 @@ _NAMESPACES = ("data", "models", "nn", "points", "quaternion", "rules", "train")
 
 __all__ = [
     "Alignment",
+    "ExportError",
     "InputError",
     "NoRuleError",
     "QuaternionTensor",
@@ -45,6 +49,8 @@ __all__ = [
     "audit",
     "create_model",
     "data",
+    "embed",
+    "export",
     "get_rules",
     "list_models",
     "list_weights",
@@ -72,7 +78,8 @@ if TYPE_CHECKING:
     from reqnn import data, models, nn, points, quaternion, rules, train
     from reqnn.alignment import Alignment, align
     from reqnn.auditing import audit
-    from reqnn.errors import InputError, NoRuleError, SelfCheckError
+    from reqnn.deploy import embed, export
+    from reqnn.errors import ExportError, InputError, NoRuleError, SelfCheckError
     from reqnn.models import list_models
     from reqnn.pretrained import list_weights, load
     from reqnn.revision.features import rotate_features

@@ -18,6 +18,14 @@ class MissingPackageError(ReqnnError, ImportError):
     """An optional package is not installed; the message says how to install it."""
 
 
+class ExportError(ReqnnError, RuntimeError):
+    """A network cannot be exported, or the file is not as good as the network; `proof` holds the measurements, if there are."""
+
+    def __init__(self, message: str, proof: object = None) -> None:
+        super().__init__(message)
+        self.proof = proof
+
+
 class Stopped(Exception):
     """A training ends early: interrupted, out of time, or taken over by another process. `resume=True` continues it."""
 

@@ -15,6 +15,10 @@ EXTRAS = {
     "lightning_fabric": "train",
     "matplotlib": "plots",
     "mlxtend": "mnist",
+    "onnx": "export",
+    "onnxruntime": "export",
+    "onnxscript": "export",
+    "pyarrow": "parquet",
     "tensorboard": "tensorboard",
 }
 """Package → the extra of `reqnn` that installs it."""

@@ -13,8 +13,8 @@ OPERATIONS = {
     "ball_query": lambda x: points.ball_query(x, x, 0.5, 4),
     "density": lambda x: points.density(x, 0.1),
     "principal_frame": points.principal_frame,
-    "frame_ambiguity": points.frame_ambiguity,
     "degenerate_axes": points.degenerate_axes,
+    "frame_ambiguity": points.frame_ambiguity,
     "right_handed_frames": points.right_handed_frames,
     "count_ties": lambda x: points.count_ties(x, x, 3),
 }

@@ -69,7 +69,7 @@ def clouds_without(xyz: torch.Tensor, sample: torch.Tensor, count: int) -> list[
     Shapes: xyz (B, N, 3), sample (B, S) → at most `count` times (B, N − 1, 3).
     """
     size = xyz.shape[1]
-    if sample.shape[1] >= size:
+    if count < 1 or sample.shape[1] >= size:  # an unbind of no samples could be exported, but not loaded
         return []
     places = torch.arange(size - 1, device=xyz.device)
     return [index_points(xyz, places + (places >= one[:, None])) for one in sample[:, :count].unbind(1)]

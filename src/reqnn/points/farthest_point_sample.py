@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch._higher_order_ops.scan import scan
 
 from reqnn.points import kernels
 from reqnn.points._coordinates import check_cloud, check_count
@@ -41,25 +42,41 @@ def _search(xyz: Tensor, n: int) -> Tensor:
 def farthest_points(xyz: Tensor, distance: Tensor, rank: Tensor, tolerance: Tensor, n: int) -> Tensor:
     """The steps in plain torch: centred xyz (B, N, 3), their norms and ranks (B, N), tolerance (B,) -> (B, n) int64.
 
+    While a graph is exported they are one loop operator: n unrolled steps would take a minute to write and to load.
+    """
+    axes, tolerance = xyz.mT.contiguous(), tolerance[:, None]
+
+    def step(state: tuple[Tensor, Tensor], count: Tensor | int) -> tuple[tuple[Tensor, Tensor], Tensor]:
+        return _step(state, count, axes, rank, tolerance)
+
+    state = (distance, torch.zeros_like(distance))
+    if torch.compiler.is_exporting():
+        counts = torch.arange(n, dtype=xyz.dtype, device=xyz.device)
+        return scan(step, state, counts)[1].squeeze(2).mT
+    chosen: list[Tensor] = []
+    for count in range(n):
+        state, index = step(state, count)
+        chosen.append(index)
+    return torch.cat(chosen, dim=1)
+
+
+def _step(
+    state: tuple[Tensor, Tensor], count: Tensor | int, axes: Tensor, rank: Tensor, tolerance: Tensor
+) -> tuple[tuple[Tensor, Tensor], Tensor]:
+    """The next point (B, 1) and the state after it: distances to the nearest chosen point, and to all in sum, (B, N) each.
+
     Distances are written out, one rounding an operation, so that the kernel can repeat them to the last bit.
     """
-    x, y, z = xyz.mT.contiguous().unbind(1)
-    tolerance = tolerance[:, None]
-    total = torch.zeros_like(distance)
-    chosen: list[Tensor] = []
-    for step in range(n):
-        tied = distance >= distance.amax(1, keepdim=True) - tolerance
-        lowest = torch.where(tied, rank, xyz.shape[1])
-        tied = lowest == lowest.amin(1, keepdim=True)
-        spread = torch.where(tied, total, -torch.inf)
-        tied = spread >= spread.amax(1, keepdim=True) - step * tolerance  # the rounding of a sum of `step` distances
-        index = tied.to(torch.int8).argmax(1, keepdim=True)
-        chosen.append(index)
-        dx, dy, dz = (axis - axis.gather(1, index) for axis in (x, y, z))
-        from_point = (dx * dx + dy * dy + dz * dz).sqrt()
-        total = total + from_point
-        distance = torch.minimum(distance, from_point).scatter(1, index, -torch.inf)
-    return torch.cat(chosen, dim=1)
+    distance, total = state
+    tied = distance >= distance.amax(1, keepdim=True) - tolerance
+    lowest = torch.where(tied, rank, axes.shape[2])
+    tied = lowest == lowest.amin(1, keepdim=True)
+    spread = torch.where(tied, total, -torch.inf)
+    tied = spread >= spread.amax(1, keepdim=True) - count * tolerance  # the rounding of a sum of `count` distances
+    index = tied.to(torch.int8).argmax(1, keepdim=True)
+    square = (axes - axes.gather(2, index[:, None].expand(-1, 3, 1))).square()
+    from_point = (square[:, 0] + square[:, 1] + square[:, 2]).sqrt()
+    return (torch.minimum(distance, from_point).scatter(1, index, -torch.inf), total + from_point), index
 
 
 @torch.library.custom_op("reqnn::farthest_point_sample", mutates_args=())

@@ -78,13 +78,31 @@ def _axes(xyz: Tensor) -> _Axes:
     x = centered(xyz.detach().double())  # 3×3 problems are small: solve them to the last digit of the input
     radius = torch.linalg.vector_norm(x, dim=-1).amax(1)[:, None, None]
     x = x / torch.where(radius > 0, radius, 1.0)
-    variances, vectors = torch.linalg.eigh(x.mT @ x / x.shape[1])
+    covariance = x.mT @ x / x.shape[1]
+    variances, vectors = _eigh(covariance) if torch.compiler.is_exporting() else torch.linalg.eigh(covariance)
     variances, vectors = variances.flip(1).clamp_min(0), vectors.flip(2)
     along = x @ vectors
     # of an axis on which the cloud has no extent only rounding is left, which is not skewed
     flat = along.abs().amax(1) <= thin
     skewness = along.pow(3).sum(1) / torch.where(flat, 1.0, along.abs().pow(3).sum(1))
     signs = torch.where(skewness < 0, -1.0, 1.0).to(x.dtype)
-    flipped = torch.linalg.det(vectors) * signs.prod(1) < 0
+    determinant = (torch.linalg.cross(vectors[..., 0], vectors[..., 1], dim=1) * vectors[..., 2]).sum(1)
+    flipped = determinant * signs.prod(1) < 0
     least = torch.nn.functional.one_hot(skewness.abs().argmin(1), 3).bool()
     return _Axes(vectors, variances, skewness, torch.where(flipped[:, None] & least, -signs, signs), flipped)
+
+
+def _eigh(matrix: Tensor) -> tuple[Tensor, Tensor]:
+    """`torch.linalg.eigh` of (B, 3, 3) in operations that ONNX has: Jacobi rotations, which converge in 4 or 5 sweeps."""
+    identity = torch.eye(3, dtype=matrix.dtype, device=matrix.device)
+    vectors = identity.expand_as(matrix)
+    for p, q in 6 * [(0, 1), (0, 2), (1, 2)]:
+        gap, twice = matrix[:, q, q] - matrix[:, p, p], 2 * matrix[:, p, q]
+        length = gap.abs() + (gap * gap + twice * twice).sqrt()
+        tangent = torch.where(gap < 0, -twice, twice) / torch.where(length > 0, length, 1.0)
+        cosine = (1 + tangent * tangent).rsqrt()
+        on, across = identity[p].outer(identity[p]) + identity[q].outer(identity[q]), identity[p].outer(identity[q])
+        rotation = identity + (cosine - 1)[:, None, None] * on + (cosine * tangent)[:, None, None] * (across - across.T)
+        matrix, vectors = rotation.mT @ matrix @ rotation, vectors @ rotation
+    variances, order = matrix.diagonal(dim1=1, dim2=2).sort(1)
+    return variances, vectors.gather(2, order[:, None].expand_as(vectors))

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from reqnn.errors import InputError
 from reqnn.nn.coordinates import frames_of
 from reqnn.nn.quaternion_to_real import becomes_real_before, quaternion_to_real_hook
+from reqnn.revision import encoding
 from reqnn.revision import features as _features
 from reqnn.revision.inputs import Inputs
 from reqnn.revision.learned import hand_over, has_learned
@@ -123,6 +124,20 @@ class RevisedModel(nn.Module):
             kwargs: further arguments of the network.
         """
         return _features.put_features(self, features, at, inputs, kwargs)
+
+    def encode(self, *inputs: Any, at: str | None = None, **kwargs: Any) -> dict[str, Tensor]:
+        """A cloud in any place, size and orientation, for a policy or a regressor: invariants, and vectors that rotate with it.
+
+        Args:
+            inputs: as the network takes them; their cloud is centred and scaled to the unit sphere first.
+            at: where the vectors are taken, as in `features`.
+            kwargs: further arguments of the network.
+
+        Returns:
+            "invariant" (B, D), what the last Linear is given, or the vectors' norms if there is none; "vectors" (B, C, 3), the
+            quaternion features at that place, their mean if they belong to points; "center" (B, 3) and "scale" (B,).
+        """
+        return encoding.encode(self, at, inputs, kwargs)
 
     def remember_real_places(self) -> None:
         """Note before which submodules features become real, for `keep_real_places`."""

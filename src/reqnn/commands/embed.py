@@ -1,0 +1,80 @@
+"""`reqnn embed`: rotation-invariant embeddings of files."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import tyro
+
+from reqnn.commands.base import NOT_OK, OK, Command, console, optional
+from reqnn.errors import InputError
+
+if TYPE_CHECKING:
+    from torch import Tensor
+
+
+@dataclass(kw_only=True)
+class Embed(Command):
+    """Embed meshes and clouds in any orientation: a row of numbers per file, near each other for similar shapes.
+
+    Formats and folders are those of `reqnn predict`. A file that cannot be read is reported and left out; the exit code is 1.
+
+    Examples:
+        reqnn embed scans/ --out embeddings.npz
+        reqnn embed a.ply b.stl --network runs/mine --out embeddings.parquet
+    """
+
+    files: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="FILE ...")]
+    """Files, and folders of files."""
+
+    out: Annotated[str, tyro.conf.arg(metavar="FILE")]
+    """The file to write: .npz (arrays `files` and `embeddings`) or .parquet (columns of these names)."""
+
+    network: Annotated[str, tyro.conf.arg(metavar="NAME|RUN")] = "dgcnn.full.modelnet40"
+    """Name of pretrained weights, a run's folder, or a weights file."""
+
+    points: Annotated[int | None, optional("INT")] = None
+    """Points to sample per file. Default: as in training."""
+
+    seed: int = 0
+    """Seed of the choice of points."""
+
+    def run(self) -> int:
+        """Read, embed, write."""
+        from reqnn.deploy import embed
+        from reqnn.pretrained import cloud_in_any_pose, find_files, load
+
+        out = Path(self.out)
+        if out.suffix not in (".npz", ".parquet"):
+            raise InputError(f"--out {out}: the name must end in .npz or .parquet")
+        net = load(self.network)
+        clouds, failed = {}, 0
+        for file in find_files(self.files):
+            try:
+                clouds[str(file)] = cloud_in_any_pose(file, self.points or net.card["points"], self.seed)
+            except InputError as error:
+                failed += 1
+                print(f"error: {error}", file=sys.stderr)
+        if not clouds:
+            raise InputError("none of the files can be read")
+        _write(out, list(clouds), embed(list(clouds.values()), net))
+        console().print(f"wrote {out}: {len(clouds)} files", highlight=False, soft_wrap=True)
+        return NOT_OK if failed else OK
+
+
+def _write(out: Path, files: list[str], embeddings: Tensor) -> None:
+    import numpy as np
+
+    from reqnn.data.files import atomic_file
+    from reqnn.extras import need
+
+    rows = embeddings.float().numpy()
+    with atomic_file(out) as partial:
+        if out.suffix == ".npz":
+            np.savez(partial, files=np.array(files), embeddings=rows)
+            return
+        table = need("pyarrow").table({"files": files, "embeddings": list(rows)})
+        need("pyarrow.parquet").write_table(table, partial)

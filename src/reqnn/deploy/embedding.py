@@ -1,0 +1,76 @@
+"""`embed`: clouds as points of a space in which no rotation moves them, for retrieval, clustering and small classifiers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from reqnn.errors import InputError
+from reqnn.pretrained import cloud_in_any_pose, find_files, load
+from reqnn.revision.encoding import head_inputs, normalise_inputs
+from reqnn.revision.inputs import Inputs
+from reqnn.train.prediction import evaluating
+
+DEFAULT = "dgcnn.full.modelnet40"
+POINTS = 1024
+_CLOUD = Inputs((2,), (3,), 0, (3,))
+
+
+def embed(
+    source: Tensor | str | Path | Sequence[Any],
+    network: str | Path | nn.Module = DEFAULT,
+    *,
+    points: int | None = None,
+    batch: int = 16,
+    seed: int = 0,
+) -> Tensor:
+    """Embeddings (n, d), rotation-invariant if the network is: what its last Linear is given. Compare them by their cosine.
+
+    Args:
+        source: clouds (n, N, 3), or a list of clouds (N, 3) of any sizes; or files and folders, as `reqnn predict` takes them.
+        network: a name or run for `reqnn.load`, or a network that takes (B, N, 3).
+        points: to sample per file; default: as in training.
+        batch: clouds in a pass.
+        seed: of the choice of points in files.
+    """
+    net = load(network) if isinstance(network, (str, Path)) else network
+    count = points or getattr(net, "card", {}).get("points", POINTS)
+    rows: dict[int, Tensor] = {}
+    by_size: dict[int, list[tuple[int, Tensor]]] = {}
+    for place, cloud in enumerate(_clouds(source, count, seed)):
+        by_size.setdefault(len(cloud), []).append((place, cloud))
+    for members in by_size.values():
+        for start in range(0, len(members), batch):
+            part = members[start : start + batch]
+            found = _embedded(net, torch.stack([cloud for _, cloud in part]))
+            rows |= {place: row for (place, _), row in zip(part, found, strict=True)}
+    if not rows:
+        raise InputError("there are no clouds to embed")
+    return torch.stack([rows[place] for place in sorted(rows)])
+
+
+def _clouds(source: Any, points: int, seed: int) -> Iterable[Tensor]:
+    items = [source] if isinstance(source, (str, Path)) else source
+    if not isinstance(items, Tensor) and all(isinstance(item, (str, Path)) for item in items):
+        return (cloud_in_any_pose(file, points, seed) for file in find_files(items))
+    clouds = [torch.as_tensor(item) for item in items]
+    for cloud in clouds:
+        if cloud.dim() != 2 or cloud.shape[1] != 3:
+            raise InputError(f"a cloud has shape {tuple(cloud.shape)}; (N, 3) is needed, or (n, N, 3) for all of them")
+    return clouds
+
+
+@torch.no_grad()
+def _embedded(net: nn.Module, clouds: Tensor) -> Tensor:
+    """(B, N, 3) anywhere and of any size → (B, d) on the CPU."""
+    like = next(p for p in net.parameters() if p.is_floating_point())
+    near = normalise_inputs(_CLOUD, (clouds.double(),)).args[0].to(like)
+    with evaluating(net):
+        found = head_inputs(net, (near,), {})
+    if found is None or found.shape[0] != len(clouds):
+        raise InputError("the network has no Linear on (B, C) features, whose input could be the embedding: see net.encode")
+    return found.cpu()

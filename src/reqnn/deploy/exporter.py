@@ -1,0 +1,246 @@
+"""`export`: a network as one file that runs without this package, written only if the file proves to be right."""
+
+from __future__ import annotations
+
+import copy
+import json
+import logging
+import warnings
+import zipfile
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from reqnn.data.files import atomic_file
+from reqnn.deploy.onnx_ops import translations
+from reqnn.deploy.proof import Proof, Run, Sizes, prove
+from reqnn.errors import ExportError, InputError
+from reqnn.extras import need
+from reqnn.provenance import provenance
+from reqnn.revision.encoding import normalise_inputs
+from reqnn.revision.inputs import Inputs
+from reqnn.revision.module import RevisedModel
+from reqnn.tensor.nested import leaves
+
+FORMATS = ("pt2", "onnx")
+METADATA = "reqnn.json"
+"""The name under which a file holds its metadata: an extra file of a pt2 archive, an entry of `metadata_props` in ONNX."""
+
+
+def export(
+    net: nn.Module,
+    points: Any,
+    path: str | Path,
+    *,
+    format: str | None = None,
+    dynamic: Sequence[str] = ("batch", "points"),
+    normalise: bool = True,
+    classes: Sequence[str] | None = None,
+) -> dict[str, Any]:
+    """Write a revised network as a file for `torch` alone (pt2) or ONNX Runtime alone, neighbour search and sampling inside.
+
+    The file is loaded again and compared with the network on 64 clouds, and on rotated, reordered, moved and scaled copies of
+    them; one that fails is not kept. The measurements are in its metadata, and beside it in `<path>.json`.
+
+    Args:
+        net: the revised network; it is copied, and exported in eval mode.
+        points: an example of its inputs, at least two clouds, or a tuple of inputs.
+        path: the file to write.
+        format: "pt2" or "onnx"; default: the ending of the path.
+        dynamic: which sizes may vary, "batch" and "points"; the others are those of the example.
+        normalise: the file takes clouds as they are, and centres them and scales them to the unit sphere itself.
+        classes: names of the classes: the output is then their probabilities. Default: those of a network from `reqnn.load`;
+            without, the file gives what the network gives.
+
+    Returns:
+        The metadata: classes, preprocessing, inputs, outputs, the proof.
+    """
+    path, args = Path(path), tuple(points) if isinstance(points, (tuple, list)) else (points,)
+    format = _check(net, args, path, format, dynamic)
+    assert isinstance(net, RevisedModel)
+    own = getattr(net, "classes", None)
+    classes = list(own) if classes is None and isinstance(own, (tuple, list)) else classes
+    network = Deployed(copy.deepcopy(net).cpu().eval(), normalise, classes is not None)
+    dtype = next((p.dtype for p in net.parameters() if p.is_floating_point()), torch.float32)
+    args = tuple(x.detach().cpu().to(dtype) if x.is_floating_point() else x.detach().cpu() for x in args)
+    axes = _axes(net.inputs, args)
+    with torch.no_grad(), _quiet():
+        outputs = leaves(network(*args))
+        _check_classes(classes, outputs)
+        program = _program(network, args, axes, dynamic)
+        with atomic_file(path) as partial:
+            _WRITERS[format](program, args, partial)
+            sizes = Sizes(axes, None if "batch" in dynamic else len(args[0]), "points" in dynamic)
+            proof = prove(_run(network), _LOADERS[format](partial), net.inputs, args, sizes, normalise)
+            if proof.failures:
+                raise ExportError(f"{path} is not written: {'; '.join(proof.failures)}", proof)
+            about = _metadata(format, classes, normalise, _shapes(args, axes, dynamic), outputs, proof)
+            _ADDERS[format](partial, json.dumps(about))
+    beside = path.with_name(f"{path.name}.json")
+    beside.write_text(json.dumps({**about, "bytes": path.stat().st_size}, indent=2) + "\n", encoding="utf-8")
+    return about
+
+
+class Deployed(nn.Module):
+    """From clouds as a scanner gives them to probabilities, or to what the network gives."""
+
+    def __init__(self, network: RevisedModel, normalise: bool, probabilities: bool) -> None:
+        super().__init__()
+        self.network, self.normalise, self.probabilities = network, normalise, probabilities
+
+    def forward(self, *points: Tensor) -> Any:
+        """Centre and scale, the network, softmax."""
+        args = normalise_inputs(self.network.inputs, points).args if self.normalise else points
+        out = self.network(*args)
+        return out.softmax(-1) if self.probabilities else out
+
+
+def _check(net: nn.Module, args: tuple[Any, ...], path: Path, format: str | None, dynamic: Sequence[str]) -> str:
+    if not isinstance(net, RevisedModel):
+        raise InputError(
+            f"net is a {type(net).__name__}; only revised networks can prove that rotations change nothing: reqnn.revise it "
+            "first (rules='frames' keeps its weights)"
+        )
+    chosen = path.suffix[1:] if format is None else format
+    if chosen not in FORMATS or path.suffix != f".{chosen}":
+        raise InputError(f"{path}: the name of the file must end in .pt2 or .onnx, and in its format")
+    if set(dynamic) - {"batch", "points"}:
+        raise InputError(f"dynamic is {dynamic!r}; it holds 'batch', 'points', both or none")
+    if not all(isinstance(x, Tensor) for x in args):
+        raise InputError("points must be a tensor, or a tuple of tensors: the inputs of the network")
+    rank = args[0].dim()
+    if "batch" in dynamic and (rank < 3 or len(args[0]) < 2):
+        raise InputError(f"points have shape {tuple(args[0].shape)}; give two clouds or more, or dynamic=('points',)")
+    return chosen
+
+
+def _check_classes(classes: Sequence[str] | None, outputs: list[Any]) -> None:
+    if classes is None:
+        return
+    shapes = [tuple(x.shape) for x in outputs]
+    if len(shapes) != 1 or shapes[0][-1:] != (len(classes),):
+        raise InputError(f"{len(classes)} classes are named; the network gives {shapes}, not one tensor of that many logits")
+
+
+def _axes(inputs: Inputs, args: tuple[Tensor, ...]) -> list[dict[int, str]]:
+    """For each input, which axes count clouds and points."""
+    first = next(i for i, axis in enumerate(inputs.axes) if axis is not None)
+    batched = args[first].dim() > 2
+    rest = [axis for axis in range(int(batched), args[first].dim()) if axis != inputs.axes[first]]
+    count = max((args[first].shape[axis] for axis in rest), default=0)
+    found = []
+    for i, x in enumerate(args):
+        vectors = inputs.axes[i] if i < len(inputs.axes) else None
+        own = {0: "batch"} if batched and x.dim() and x.shape[0] == len(args[first]) else {}
+        along = [axis for axis in range(len(own), x.dim()) if axis != vectors and x.shape[axis] == count]
+        found.append(own | dict.fromkeys(along[:1], "points"))
+    return found
+
+
+def _program(network: Deployed, args: tuple[Tensor, ...], axes: list[dict[int, str]], dynamic: Sequence[str]) -> Any:
+    sizes = dict.fromkeys(dynamic, torch.export.Dim.DYNAMIC)
+    shapes = tuple({axis: sizes[name] for axis, name in own.items() if name in sizes} for own in axes)
+    try:
+        return torch.export.export(network, args, dynamic_shapes=(shapes,))
+    except Exception as error:
+        reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        way = "; give dynamic=() if the code of the network writes out sizes" if dynamic else ""
+        raise ExportError(f"torch.export does not take the network ({reason}){way}") from error
+
+
+def _shapes(args: tuple[Tensor, ...], axes: list[dict[int, str]], dynamic: Sequence[str]) -> list[list[int | str]]:
+    named = [{axis: name for axis, name in own.items() if name in dynamic} for own in axes]
+    return [[own.get(axis, size) for axis, size in enumerate(x.shape)] for x, own in zip(args, named, strict=True)]
+
+
+def _metadata(
+    format: str, classes: Sequence[str] | None, normalise: bool, inputs: list, outputs: list[Tensor], proof: Proof
+) -> dict[str, Any]:
+    return {
+        "format": format,
+        "classes": None if classes is None else list(classes),
+        "preprocessing": "inside: centred on the mean, scaled to the unit sphere" if normalise else "none",
+        "inputs": inputs,
+        "dtype": str(outputs[0].dtype).removeprefix("torch."),
+        "outputs": "probabilities" if classes is not None else "as the network gives them",
+        "proof": proof.to_dict(),
+        "versions": provenance()["versions"],
+    }
+
+
+def _write_pt2(program: Any, args: tuple[Tensor, ...], path: Path) -> None:
+    torch.export.save(program, path)
+
+
+def _write_onnx(program: Any, args: tuple[Tensor, ...], path: Path) -> None:
+    need("onnx")
+    names = ["points"] if len(args) == 1 else [f"input{i}" for i in range(len(args))]
+    options: dict[str, Any] = {"dynamo": True, "external_data": False, "verbose": False, "input_names": names}
+    table = translations()
+    try:
+        torch.onnx.export(program, args, path, custom_translation_table=table, **options)
+    except Exception as error:
+        lines = [line for line in str(error).splitlines() if "Error'" in line] or [type(error).__name__]
+        raise ExportError(f"the network cannot be written in ONNX ({lines[0].strip()}); format='pt2' may do") from error
+
+
+def load_pt2(path: Path) -> Run:
+    """An exported program as a function."""
+    return _run(torch.export.load(path).module())
+
+
+def load_onnx(path: Path) -> Run:
+    """A session of ONNX Runtime as a function."""
+    runtime = need("onnxruntime")
+    options = runtime.SessionOptions()
+    options.intra_op_num_threads, options.log_severity_level = torch.get_num_threads(), 3
+    session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    names = [item.name for item in session.get_inputs()]
+
+    def run(args: tuple[Any, ...]) -> list[Tensor]:
+        found = session.run(None, {name: x.numpy() for name, x in zip(names, args, strict=True)})
+        return [x for x in map(torch.from_numpy, found) if x.is_floating_point()]
+
+    return run
+
+
+def _run(module: Callable[..., Any]) -> Run:
+    return lambda args: [x for x in leaves(module(*args)) if isinstance(x, Tensor) and x.is_floating_point()]
+
+
+def _add_to_pt2(path: Path, text: str) -> None:
+    """As an extra file of the archive, where `torch.export.load(…, extra_files=…)` finds it; the rest stays byte for byte."""
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_STORED) as archive:
+        folder = archive.namelist()[0].partition("/")[0]
+        archive.writestr(f"{folder}/extra/{METADATA}", text)
+
+
+def _add_to_onnx(path: Path, text: str) -> None:
+    """At the end of the file: protocol buffers one after another are read as one."""
+    onnx = need("onnx")
+    more = onnx.ModelProto(metadata_props=[onnx.StringStringEntryProto(key=METADATA, value=text)])
+    with path.open("ab") as file:
+        file.write(more.SerializeToString())
+
+
+_WRITERS = {"pt2": _write_pt2, "onnx": _write_onnx}
+_LOADERS = {"pt2": load_pt2, "onnx": load_onnx}
+_ADDERS = {"pt2": _add_to_pt2, "onnx": _add_to_onnx}
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without torch's notes to its own developers."""
+    logger = logging.getLogger("torch.onnx")
+    before = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        logger.setLevel(before)

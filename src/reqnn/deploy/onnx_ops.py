@@ -1,0 +1,39 @@
+"""Operations of a revised network that the ONNX exporter of torch does not know, written in operators of ONNX."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+
+from reqnn.extras import need
+
+_DOUBLE = 11  # onnx.TensorProto.DOUBLE
+
+
+def translations() -> dict[Any, Any]:
+    """What `torch.onnx.export` takes as `custom_translation_table`."""
+    op = need("onnxscript").opset18
+
+    def sort_stable(x: Any, stable: bool | None = None, dim: int = -1, descending: bool = False) -> Any:
+        """By TopK of all entries: the standard puts the lower index first among equal ones, as a stable sort does."""
+        size = op.Gather(op.Shape(x), op.Constant(value_ints=[dim]))
+        return op.TopK(x, size, axis=dim, largest=descending, sorted=True)
+
+    def cdist_forward(x: Any, y: Any, p: float, compute_mode: int | None = None) -> Any:
+        """√(‖x‖² − 2⟨x, y⟩ + ‖y‖²) about the mean, in double.
+
+        There the error, 1e-8 of the cloud's size at most, is below the tolerance of ties in float32. Differences would take
+        N²·D numbers of memory.
+        """
+        a, b = op.Cast(x, to=_DOUBLE), op.Cast(y, to=_DOUBLE)
+        middle = op.ReduceMean(a, op.Constant(value_ints=[-2]), keepdims=1)
+        a, b = op.Sub(a, middle), op.Sub(b, middle)
+        last = op.Constant(value_ints=[-1])
+        rows, columns = (op.ReduceSum(op.Mul(z, z), last, keepdims=1) for z in (a, b))
+        b, columns = op.Transpose(b, perm=[0, 2, 1]), op.Transpose(columns, perm=[0, 2, 1])
+        product = op.MatMul(a, b)
+        square = op.Relu(op.Sub(op.Add(rows, columns), op.Add(product, product)))
+        return op.CastLike(op.Sqrt(square), x)
+
+    return {torch.ops.aten.sort.stable: sort_stable, torch.ops.aten._cdist_forward.default: cdist_forward}

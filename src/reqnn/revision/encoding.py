@@ -1,0 +1,83 @@
+"""What a revised network knows about a cloud, split into what does not change and what moves with it (SIM(3)).
+
+x → s·R·x + t:   invariant → invariant,   vectors → R·vectors,   center → s·R·center + t,   scale → s·scale
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from reqnn.errors import InputError
+from reqnn.revision.features import take_features
+from reqnn.revision.inputs import Inputs, cloud_of
+from reqnn.tensor import QuaternionTensor
+
+
+class Normalised(NamedTuple):
+    """Inputs about the centroid of their cloud, in the unit sphere; center (B, 3) and scale (B,) undo it."""
+
+    args: tuple[Any, ...]
+    center: Tensor
+    scale: Tensor
+
+
+def normalise_inputs(inputs: Inputs, args: tuple[Any, ...]) -> Normalised:
+    """Centre and scale the coordinates of the first cloud, as `reqnn.data` does; normals and scalars stay as they are."""
+    first = next(i for i, axis in enumerate(inputs.axes) if axis is not None)
+    axis = inputs.axes[first]
+    assert axis is not None
+    xyz = cloud_of(args[first], axis)
+    center = xyz.mean(1)
+    center = center + (xyz - center[:, None]).mean(1)  # far from the origin the rounding of a mean is above that of x - c
+    scale = torch.linalg.vector_norm(xyz - center[:, None], dim=-1).amax(1)
+    scale = torch.where(scale > 0, scale, 1.0)
+    channels = args[first].movedim(axis, -1)
+    shape = [-1, *[1] * (channels.dim() - 2), 3]
+    near = (channels[..., :3] - center.reshape(shape)) / scale.reshape([*shape[:-1], 1])
+    whole = torch.cat([near, channels[..., 3:]], -1).movedim(-1, axis).contiguous()
+    return Normalised((*args[:first], whole, *args[first + 1 :]), center, scale)
+
+
+def encode(net: Any, at: str | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Tensor]:
+    """What `RevisedModel.encode` returns."""
+    near, center, scale = normalise_inputs(net.inputs, args)
+    features = take_features(net, at, near, kwargs)
+    if not isinstance(features, QuaternionTensor):
+        raise InputError(f"at='{at}' gives real features, which do not rotate; name a submodule before it")
+    vectors = _pooled(features, len(center))
+    invariant = head_inputs(net, near, kwargs)
+    if invariant is None or isinstance(invariant, QuaternionTensor):
+        invariant = torch.linalg.vector_norm(vectors, dim=-1)
+    return {"invariant": invariant, "vectors": vectors, "center": center, "scale": scale}
+
+
+def head_inputs(net: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor | None:
+    """What the last `Linear` of a pass is given, in (B, C), the mean over several calls; None if there is no such layer."""
+    kept: dict[int, list[Tensor]] = {}
+
+    def keep(module: nn.Module, given: tuple[Any, ...]) -> None:
+        kept.setdefault(id(module), []).append(given[0])
+
+    layers = [module for module in net.modules() if isinstance(module, nn.Linear)]
+    handles = [layer.register_forward_pre_hook(keep) for layer in layers]  # after the hook that makes features real
+    try:
+        net(*args, **kwargs)
+    finally:
+        for handle in handles:
+            handle.remove()
+    calls = next((value for value in reversed(list(kept.values())) if value[0].dim() == 2), None)
+    return None if calls is None else calls[0] if len(calls) == 1 else torch.stack(calls).mean(0)
+
+
+def _pooled(features: QuaternionTensor, clouds: int) -> Tensor:
+    """Vectors (B, C, 3): the mean over the points where features belong to single points."""
+    values = features.imaginary().movedim(0, -1)
+    if features.shape[:1] != (clouds,):  # one cloud without a batch axis
+        values, known = values[None], None if features.channel_axis is None else features.channel_axis + 1
+    else:
+        known = features.channel_axis
+    values = values.movedim(1 if known is None else known, 1)
+    return values.flatten(2, -2).mean(2) if values.dim() > 3 else values

@@ -1,0 +1,213 @@
+"""Exported files: they run without this package, for any sizes; one that is wrong is not left behind."""
+
+import importlib.util
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+import reqnn
+import reqnn.cli
+from reqnn.data import surfaces
+from reqnn.deploy import proof
+from reqnn.deploy.exporter import Deployed
+from reqnn.models.grouping import farthest_point_sample, get_graph_feature, index_points
+
+NO_ONNX = [name for name in ("onnx", "onnxscript", "onnxruntime") if importlib.util.find_spec(name) is None]
+needs_onnx = pytest.mark.skipif(bool(NO_ONNX), reason=f"pip install 'reqnn[export]': {', '.join(NO_ONNX)} missing")
+FORMATS = ["pt2", pytest.param("onnx", marks=needs_onnx)]
+ALONE = """
+import sys
+import numpy as np
+from importlib.machinery import PathFinder
+
+blocked, find = sys.argv[1].split(","), PathFinder.find_spec
+PathFinder.find_spec = lambda name, *more: None if name.partition(".")[0] in blocked else find(name, *more)
+points, path = np.load(sys.argv[2]), sys.argv[3]
+if path.endswith("pt2"):
+    import torch
+    extra = {"reqnn.json": ""}
+    module = torch.export.load(path, extra_files=extra).module()
+    found, about = module(torch.from_numpy(points)).detach().numpy(), extra["reqnn.json"]
+else:
+    import onnxruntime
+    session = onnxruntime.InferenceSession(path)
+    found = session.run(None, {"points": points})[0]
+    about = session.get_modelmeta().custom_metadata_map["reqnn.json"]
+assert "reqnn" not in sys.modules
+np.save(sys.argv[4], found)
+print(about if isinstance(about, str) else about.decode())
+"""
+
+
+class Sampled(nn.Module):
+    """Farthest points, the k nearest of each in the whole cloud, one layer, a head: all that a graph network needs."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.bn, self.fc = nn.Conv2d(6, 16, 1), nn.BatchNorm2d(16), nn.Linear(16, 3)
+
+    def forward(self, points):
+        centres = index_points(points, farthest_point_sample(points, 12))
+        x = get_graph_feature(centres.transpose(1, 2), 5, points.transpose(1, 2))
+        return self.fc(torch.relu(self.bn(self.conv(x))).amax((2, 3)))
+
+
+@pytest.fixture(scope="module")
+def net():
+    torch.manual_seed(0)
+    net = reqnn.revise(Sampled(), torch.randn(2, 40, 3), rules="full")
+    net.train()(surfaces(16, 64, seed=5, dtype=torch.float32)[0])  # statistics
+    return net
+
+
+class Pooled(nn.Module):
+    """The least that can be exported, for tests of what is refused."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv, self.bn, self.fc = nn.Conv1d(3, 8, 1), nn.BatchNorm1d(8), nn.Linear(8, 3)
+
+    def forward(self, points):
+        return self.fc(torch.relu(self.bn(self.conv(points.transpose(1, 2)))).mean(2))
+
+
+@pytest.fixture
+def pooled():
+    torch.manual_seed(0)
+    net = reqnn.revise(Pooled(), torch.randn(2, 40, 3), rules="full")
+    net.train()(surfaces(16, 40, seed=5, dtype=torch.float32)[0])
+    return net
+
+
+@pytest.fixture(autouse=True)
+def few_clouds(monkeypatch):
+    """Eight clouds in place of 64, one by one and in pairs; the first test has all of them."""
+    monkeypatch.setattr(proof, "CLOUDS", 8)
+    monkeypatch.setattr(proof, "GROUP", 2)
+
+
+@pytest.mark.parametrize("ending", FORMATS)
+def test_runs_alone_for_any_number_of_clouds_and_points(net, ending, tmp_path, monkeypatch):
+    monkeypatch.setattr(proof, "CLOUDS", 64)
+    monkeypatch.setattr(proof, "GROUP", 8)
+    path, classes = tmp_path / f"net.{ending}", ["a", "b", "c"]
+    about = reqnn.export(net, torch.randn(2, 40, 3), path, classes=classes)
+    assert net.training  # it is left as it was
+    assert sorted(p.name for p in tmp_path.iterdir()) == [path.name, f"{path.name}.json"]
+    assert about["proof"]["clouds"] >= 64
+    assert about["proof"]["batches"] == [1, 8]
+    assert about["proof"]["points"] == [40, 51]
+    assert about["inputs"] == [["batch", "points", 3]]
+    blocked = "reqnn" if ending == "pt2" else "reqnn,torch"
+    for clouds, points in ((1, 300), (5, 21)):
+        given = 30 * surfaces(clouds, points, seed=clouds, dtype=torch.float32)[0] + torch.tensor([7.0, 0.0, -3.0])
+        np.save(tmp_path / "points.npy", given.numpy())
+        words = [blocked, str(tmp_path / "points.npy"), str(path), str(tmp_path / "out.npy")]
+        done = subprocess.run([sys.executable, "-c", ALONE, *words], capture_output=True, text=True, cwd=tmp_path, check=False)
+        assert done.returncode == 0, done.stderr
+        assert json.loads(done.stdout) == about
+        near = given - given.mean(1, keepdim=True)
+        expected = in_eval(net, near / near.norm(dim=-1).amax(1)[:, None, None]).softmax(-1)
+        torch.testing.assert_close(torch.from_numpy(np.load(tmp_path / "out.npy")), expected, rtol=0, atol=1e-4)
+
+
+@torch.no_grad()
+def in_eval(net, points):
+    with reqnn.train.prediction.evaluating(net):
+        return net(points)
+
+
+class Directed(nn.Module):
+    """In the place of `Deployed`: its answers depend a little on the orientation."""
+
+    def __init__(self, network, *options):
+        super().__init__()
+        self.inner = Deployed(network, *options)
+
+    def forward(self, *points):
+        return self.inner(*points) + 0.1 * points[0].mean(1) / points[0].std()
+
+
+def test_a_file_whose_answers_follow_the_orientation_is_not_left_behind(pooled, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules["reqnn.deploy.exporter"], "Deployed", Directed)
+    with pytest.raises(reqnn.ExportError, match="rotated copies differ") as caught:
+        reqnn.export(pooled, torch.randn(2, 40, 3), tmp_path / "net.pt2")
+    assert caught.value.proof.invariance > 1e-3
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_file_that_differs_from_the_network_is_not_left_behind(pooled, tmp_path, monkeypatch):
+    module = sys.modules["reqnn.deploy.exporter"]
+    write = module._WRITERS["pt2"]
+
+    def wrong(program, args, path):
+        bias = program.state_dict["network.model.fc.bias"]
+        program.state_dict["network.model.fc.bias"] = nn.Parameter(bias + 0.1)
+        write(program, args, path)
+
+    monkeypatch.setitem(module._WRITERS, "pt2", wrong)
+    with pytest.raises(reqnn.ExportError, match="differs from the network"):
+        reqnn.export(pooled, torch.randn(2, 40, 3), tmp_path / "net.pt2")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_network_that_cannot_tell_clouds_apart_proves_nothing(pooled, tmp_path):
+    nn.init.zeros_(pooled.fc.weight)
+    with pytest.raises(reqnn.ExportError, match="hardly differ between clouds"):
+        reqnn.export(pooled, torch.randn(2, 40, 3), tmp_path / "net.pt2")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_single_wrong_batch_size_fails():
+    """Faults of batches of one are more than the 5 % of comparisons that rounding may spoil."""
+    sizes = proof.Sizes([{0: "batch", 1: "points"}], None, True)
+    counts = [count for _, count in sizes.groups((torch.zeros(2, 40, 3),))]
+    assert counts.count(1) > (1 - proof.SHARE) * sum(counts)
+
+
+def test_per_point_outputs_normals_and_fixed_sizes(tmp_path):
+    """(B, 6, N) with normals → a label per point: outputs follow the order of the points."""
+
+    class ByPoint(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.conv1, self.bn, self.conv2 = nn.Conv1d(6, 8, 1), nn.BatchNorm1d(8), nn.Conv1d(16, 4, 1)
+
+        def forward(self, x):
+            x = torch.relu(self.bn(self.conv1(x)))
+            return self.conv2(torch.cat([x, x.amax(2, keepdim=True).expand_as(x)], 1))
+
+    example = torch.cat(surfaces(2, 32, dtype=torch.float32), -1).mT.contiguous()
+    net = reqnn.revise(ByPoint(), example, rules="full", to_real="conv2")
+    net.train()(example)
+    about = reqnn.export(net, example, tmp_path / "net.pt2", dynamic=("points",))
+    assert about["inputs"] == [[2, 6, "points"]]
+    assert about["proof"]["batches"] == [2]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"path": "net.bin"}, "must end in .pt2 or .onnx"),
+        ({"path": "net.onnx", "format": "pt2"}, "must end in"),
+        ({"points": torch.randn(1, 40, 3)}, "give two clouds or more"),
+        ({"dynamic": ("time",)}, "it holds 'batch'"),
+        ({"classes": ["a"]}, "1 classes are named"),
+        ({"net": nn.Linear(3, 3)}, "reqnn.revise it"),
+    ],
+)
+def test_wrong_arguments(pooled, tmp_path, change, message):
+    given = {"net": pooled, "points": torch.randn(2, 40, 3), "path": "net.pt2"} | change
+    with pytest.raises(reqnn.InputError, match=message):
+        reqnn.export(given.pop("net"), given.pop("points"), tmp_path / given.pop("path"), **given)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_command_refuses_what_is_no_size(capsys):
+    assert reqnn.cli.main(["export", "dgcnn.full.modelnet40", "--out", "net.pt2", "--points", "many"]) == 2
+    assert "give dynamic, or a number" in capsys.readouterr().err

@@ -1,0 +1,67 @@
+"""`net.encode` under similarity transformations: in float64, with trained statistics, and with a control that must fail."""
+
+import pytest
+import torch
+from torch import nn
+
+import reqnn
+from reqnn.data import surfaces
+
+R = reqnn.quaternion.random_matrix(3, torch.Generator().manual_seed(0), torch.float64)
+SHIFT, SIZE = torch.tensor([3.0, -5.0, 2.0], dtype=torch.float64), 7.0
+CLOUDS = surfaces(3, 64)[0]
+
+
+class ByPoint(nn.Module):
+    """Channels first, a map of each point, no head: all outputs are coordinates."""
+
+    def __init__(self):
+        super().__init__()
+        self.conv1, self.bn, self.conv2 = nn.Conv1d(3, 8, 1), nn.BatchNorm1d(8), nn.Conv1d(8, 3, 1)
+
+    def forward(self, x):
+        return self.conv2(torch.relu(self.bn(self.conv1(x))))
+
+
+def network(name):
+    torch.manual_seed(0)
+    if name == "by_point":
+        net = reqnn.revise(ByPoint(), CLOUDS.float().mT, to_real=False, check=False)
+    else:
+        model, rules = name.split("-")
+        more = {"dgcnn": {"k": 8}, "pointnet2": {"npoint": (16, 8), "nsample": (8, 8)}, "pointnet": {}}[model]
+        net = reqnn.create_model(model, equivariant=True, rules=rules, num_classes=5, width=0.125, **more)
+    net = net.double().train()
+    net(CLOUDS.mT if name == "by_point" else CLOUDS)
+    return net.eval()
+
+
+@pytest.mark.parametrize("name", ["pointnet-full", "dgcnn-full", "pointnet2-full", "by_point"])
+def test_similarity(name):
+    net = network(name)
+    given = (lambda x: x.mT.contiguous()) if name == "by_point" else (lambda x: x)
+    moved = SIZE * CLOUDS @ R.mT + SHIFT
+    with torch.no_grad():
+        a, b = net.encode(given(CLOUDS)), net.encode(given(moved[:, torch.randperm(64)]))
+    assert a["vectors"].shape[0] == 3
+    assert a["vectors"].shape[2] == 3
+    torch.testing.assert_close(b["invariant"], a["invariant"], rtol=0, atol=1e-9)
+    torch.testing.assert_close(b["vectors"], a["vectors"] @ R.mT, rtol=0, atol=1e-9)
+    torch.testing.assert_close(b["center"], SIZE * (R @ a["center"][..., None])[..., 0] + SHIFT, rtol=0, atol=1e-12)
+    torch.testing.assert_close(b["scale"], SIZE * a["scale"], rtol=1e-12, atol=0)
+    # the control: what must rotate does, and clouds differ
+    assert (b["vectors"] - a["vectors"]).abs().max() > 1e-3 * a["vectors"].abs().max() > 0
+    assert (a["invariant"][0] - a["invariant"][1]).abs().max() > 1e-6
+
+
+def test_decoded_vectors_return_to_the_scene():
+    """center + scale · mean of points that the network maps to themselves is the centre of the cloud as given."""
+    net = network("by_point")
+    code = net.encode(CLOUDS.mT + 1, at="")
+    assert torch.allclose(code["center"], CLOUDS.mean(1) + 1)
+    assert code["vectors"].shape == (3, 1, 3)
+
+
+def test_real_features_are_refused():
+    with pytest.raises(reqnn.InputError, match="real features"):
+        network("pointnet-full").encode(CLOUDS, at="head.fc2")
