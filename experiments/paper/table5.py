@@ -88,8 +88,8 @@ def _notes(out: str | Path, budget: Budget, missing: list[System]) -> list[str]:
     sizes = {trial.config.model: trial.config.options for trial in trials}
     notes = [
         "NR/NR: learned and tested without rotations; NR/AR: tested under arbitrary rotations, each shape "
-        f"{budget.copies} times. Paper: Table 5 of the ECCV 2020 paper; others' figures are "
-        "most likely copied from the PRIN paper. Its PointNet++ and DGCNN differ slightly from those of its Table 4 and from ours (its footnote 3).",
+        f"{budget.copies} times. Paper: Table 5 of the ECCV 2020 paper; others' figures are most likely copied from the PRIN "
+        "paper. Its PointNet++ and DGCNN differ slightly from those of its Table 4 and from ours (its footnote 3).",
         f"One protocol for all: {shared.optimizer}, {shared.schedule}, learning rate {shared.lr}, batch {shared.batch}, "
         "cross-entropy, all training shapes; weights selected on a tenth of them, split off by object. QE-Capsule's own loss "
         "is the spread loss; KD-Network is tested with one tree, not 16.",
