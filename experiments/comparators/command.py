@@ -24,7 +24,7 @@ class Comparators(Command):
     """The folder for results: comparators.json and .md."""
     page: Annotated[str, tyro.conf.arg(metavar="FILE")] = "docs/comparators.md"
     """The page of the documentation."""
-    shapes: int = 6
+    shapes: int = 40
     """Test shapes of ModelNet40, or scanned objects if it is not on this machine."""
 
     def run(self) -> int:

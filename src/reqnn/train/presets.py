@@ -53,6 +53,11 @@ _QUICK_OPTIONS: dict[str, dict[str, Any]] = {
         "nsample": [[8, 8, 16], [8, 8, 16]],
     },
     "pointconv": {"width": 0.5, "dropout": 0.0, "npoint": [128, 32], "nsample": [16, 16]},
+    "point2sequence": {"width": 0.25, "dropout": 0.0, "npoint": 64, "nsample": [8, 16, 24, 32]},
+    "kd_network": {"depth": 8},
+    "rscnn": {"width": 0.5, "dropout": 0.0, "npoint": [128, 32], "radius": [0.3, 0.6], "nsample": [16, 16]},
+    "prin": {"width": 0.5, "bandwidth": 8, "shells": 16},
+    "qe_capsule": {"width": 0.25, "npoint": 64, "sharpness": 100.0},
 }
 
 _MUON: dict[str, Any] = {"lr": 0.01, "weight_decay": 0.01}
