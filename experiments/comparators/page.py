@@ -64,8 +64,8 @@ def ordinary_table(points: Tensor, data: str) -> Table:
             "Exact: below 1e-9; approximate: below 0.5. Translations by 0.1.",
             "The layers are those of `reqnn.audit`, which looks for features that stay or rotate on an axis of size 3. It does "
             "not see that a signal on a grid or the pose of a capsule rotates: for these see the next two tables.",
-            "KD-Network and DGCNN depend on the order of the points through ties, of coordinates on flat surfaces along an axis "
-            "and of distances; the others that do begin their sampling at the first point. PRIN centres the cloud.",
+            "KD-Network and DGCNN depend on the order of the points through ties, of coordinates on flat surfaces along an "
+            "axis and of distances; the others that do begin their sampling at the first point. PRIN centres the cloud.",
             "Of trained networks, accuracies upright and rotated: [Table 5](../results/table5.md).",
         ],
     )
