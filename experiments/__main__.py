@@ -9,6 +9,7 @@ from experiments.alignment.command import BenchAlign
 from experiments.autoencoders.command import Autoencoders
 from experiments.bench.command import Bench
 from experiments.bench_styles import BenchStyles
+from experiments.comparators.command import Comparators
 from experiments.compare.command import Compare
 from experiments.data_efficiency.command import DataEfficiency
 from experiments.export_files import ExportFiles
@@ -25,6 +26,7 @@ DESCRIPTION = "Experiments with reqnn; results are written to results/."
 EXPERIMENTS: dict[str, type[Command]] = {
     "paper": Paper,
     "compare": Compare,
+    "comparators": Comparators,
     "data-efficiency": DataEfficiency,
     "autoencoders": Autoencoders,
     "networks": Networks,

@@ -9,6 +9,7 @@ import torch
 import reqnn
 from experiments.styles import RULES, SMALL_POINTS, STYLES, logits
 from rules.zoo import CLASSIFIERS, small
+from test_audit import OPTIONS
 
 
 def run_on_meta(net, points):
@@ -26,6 +27,11 @@ def run_on_meta(net, points):
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_zoo(name, rules):
     run_on_meta(small(rules, name), torch.randn(3, 64, 3))
+
+
+@pytest.mark.parametrize("name", sorted(set(reqnn.list_models()) - set(reqnn.models.list_models(revisable=True))))
+def test_networks_without_rules(name):
+    run_on_meta(reqnn.create_model(name, num_classes=10, width=1 / 8, **OPTIONS.get(name, {})), torch.randn(3, 64, 3))
 
 
 @pytest.mark.parametrize("rules", RULES)

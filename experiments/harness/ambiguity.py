@@ -24,7 +24,7 @@ from reqnn.train.prediction import predict
 LOOKED_AT = 1000  # test shapes whose neighbourhoods are counted: all of 3D MNIST's
 _BLOCK = 2**24  # distances at a time
 
-_NEIGHBOURS = {"dgcnn": ("k", 20), "pointnet2": ("nsample", 32), "pointconv": ("nsample", 32)}
+_NEIGHBOURS = {"dgcnn": ("k", 20), "pointnet2": ("nsample", 32), "pointconv": ("nsample", 32), "rscnn": ("nsample", 48)}
 """Network → the option with the neighbours of its first layer, and its default."""
 
 
@@ -95,7 +95,7 @@ def count_ambiguity(points: Tensor, config: TrainConfig) -> dict[str, Any] | Non
         "ambiguous": int(ambiguous.sum()),
         "shapes_with_ambiguous": int((ambiguous > 0).sum()),
     }
-    if config.model == "pointconv":
+    if config.model in ("pointconv", "rscnn"):
         found["ambiguous_frames"] = int(frame_ambiguity(some).sum())
     return found
 

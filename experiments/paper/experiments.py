@@ -70,7 +70,7 @@ def select(patterns: Sequence[str]) -> list[Experiment]:
     """
     chosen: list[Experiment] = []
     for pattern in patterns or ("*",):
-        found = [one for one in experiments() if _matches(one.key, pattern)]
+        found = [one for one in experiments() if matches(one.key, pattern)]
         if not found:
             raise InputError(
                 f"--only {pattern} names no cell of Table 4; a cell is DATA/NETWORK/TRAINING with {', '.join(DATA)}; "
@@ -80,6 +80,7 @@ def select(patterns: Sequence[str]) -> list[Experiment]:
     return chosen
 
 
-def _matches(key: str, pattern: str) -> bool:
+def matches(key: str, pattern: str) -> bool:
+    """Whether a pattern is a key or its beginning, * standing for any part."""
     parts, wanted = key.split("/"), pattern.strip("/").split("/")
     return len(wanted) <= len(parts) and all(fnmatchcase(part, want) for part, want in zip(parts, wanted, strict=False))

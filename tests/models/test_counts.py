@@ -21,6 +21,15 @@ PARAMETERS = [
     ("pointnet_stn", {}, 3_480_049),
     ("pointnet_reconstruction", {}, 291_715),
     ("autoencoder", {}, 1_289_248),
+    ("rscnn", {}, 1_289_473),
+    ("rscnn", {"dead_parameters": True}, 1_289_505),
+    ("point2sequence", {}, 1_845_416),
+    ("point2sequence", {"attention": "published"}, 1_845_416),
+    ("kd_network", {}, 1_981_064),
+    ("prin", {}, 577_130),
+    ("prin", {"radial": False}, 375_530),
+    ("qe_capsule", {}, 444_460),
+    ("qe_capsule", {"capsules": 128}, 921_644),
 ]
 
 # name: multiply-adds to three decimals, and the paper's own counting as it prints it (G)

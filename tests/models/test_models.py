@@ -12,15 +12,25 @@ from reqnn.models.registry import model_entry
 from reqnn.zoo import create_model
 
 SMALL = {"width": 1 / 16, "npoint": (24, 12), "nsample": (8, 6), "k": 6}
-SMALL_MSG = {"nsample": ((4, 6, 8), (4, 6, 8)), "radius": ((0.4, 0.6, 0.9), (0.6, 0.9, 1.2))}
-SMALL_AUTOENCODER = {"num_points": 12, "latent": 6, "encoder_options": {"k": 6, "extra_conv": False}}
-SAMPLING = ["hierarchical_edgeconv", "pointconv", "pointnet2", "pointnet2_msg"]
+SMALL_OF = {
+    "autoencoder": {"num_points": 12, "latent": 6, "encoder_options": {"k": 6, "extra_conv": False}},
+    "kd_network": {"depth": 5},
+    "point2sequence": {"npoint": 24, "nsample": (4, 6, 8, 12)},
+    "pointnet2_msg": {"nsample": ((4, 6, 8), (4, 6, 8)), "radius": ((0.4, 0.6, 0.9), (0.6, 0.9, 1.2))},
+    "prin": {"bandwidth": 4, "shells": 4},
+    "qe_capsule": {"npoint": 8, "nsample": 6, "neighbours": 10},
+    "rscnn": {"radius": (0.5, 0.9)},
+}
+SAMPLING_512 = ["hierarchical_edgeconv", "pointconv", "pointnet2", "pointnet2_msg", "rscnn"]
+SAMPLING = [*SAMPLING_512, "kd_network", "point2sequence"]
+INVARIANT = ["qe_capsule"]
+DEAD = {"sequence.decoder.state.weight"}  # Point2Sequence's decoder makes one step, from a state of zeros
 CLOUDS = {"autoencoder": 12, "pointnet_reconstruction": 40}  # networks that give clouds, and how many points these have
 
 
 def small(name, **options):
     """Return a small model of that name and a batch of clouds that it takes."""
-    given = SMALL | {"pointnet2_msg": SMALL_MSG, "autoencoder": SMALL_AUTOENCODER}.get(name, {}) | options
+    given = SMALL | SMALL_OF.get(name, {}) | options
     torch.manual_seed(0)
     net = create_model(name, num_classes=5, **{k: v for k, v in given.items() if k in model_entry(name).options})
     return net, torch.rand(3, 40, 3, generator=torch.Generator().manual_seed(1)) - 0.5
@@ -57,11 +67,11 @@ def test_gradients_reach_every_parameter(name):
     for parameter_name, parameter in net.named_parameters():
         assert parameter.grad is not None, parameter_name
         assert torch.isfinite(parameter.grad).all(), parameter_name
-        if parameter.dim() > 1:
+        if parameter.dim() > 1 and parameter_name not in DEAD:
             assert parameter.grad.abs().max() > 0, parameter_name
 
 
-@pytest.mark.parametrize("name", list_models())
+@pytest.mark.parametrize("name", sorted({*list_models()} - {*INVARIANT}))
 def test_rotation_changes_the_output_of_the_ordinary_network(name):
     net, points = settled(name)
     rotation = roma.rotvec_to_rotmat(torch.tensor([0.3, -1.1, 0.7]))
@@ -92,7 +102,7 @@ def test_torch_export_traces_it(name):
     torch.testing.assert_close(exported(points), net(points))
 
 
-@pytest.mark.parametrize("name", SAMPLING)
+@pytest.mark.parametrize("name", SAMPLING_512)
 def test_too_few_points_say_which_option_to_set(name):
     net = create_model(name, width=1 / 16)
     with pytest.raises(InputError, match=r"npoint = 512 .* only N = 256.*npoint=\.\.\."):

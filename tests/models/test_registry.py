@@ -11,8 +11,8 @@ from reqnn.rules import get_rules
 from reqnn.zoo import create_model
 
 NAMES = [
-    *("autoencoder", "dgcnn", "hierarchical_edgeconv", "pointconv", "pointnet", "pointnet2", "pointnet2_msg"),
-    *("pointnet_reconstruction", "pointnet_stn"),
+    *("autoencoder", "dgcnn", "hierarchical_edgeconv", "kd_network", "point2sequence", "pointconv", "pointnet", "pointnet2"),
+    *("pointnet2_msg", "pointnet_reconstruction", "pointnet_stn", "prin", "qe_capsule", "rscnn"),
 ]
 
 
@@ -31,6 +31,7 @@ def calls(monkeypatch):
 
 def test_list_models():
     assert list_models() == NAMES
+    assert set(NAMES) - set(list_models(revisable=True)) == {"prin", "qe_capsule"}
 
 
 def test_create_model_builds_what_the_name_says():

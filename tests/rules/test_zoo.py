@@ -38,7 +38,7 @@ def assert_passes(net, hidden=1e-9):
 
 
 @every_set
-@pytest.mark.parametrize("name", list_models())
+@pytest.mark.parametrize("name", list_models(revisable=True))
 def test_audit(name, rules):
     assert_passes(small(rules, name))
 

@@ -8,7 +8,7 @@ from reqnn.rules import get_rules
 from reqnn.zoo import create_model
 from test_audit import OPTIONS
 
-CLASSIFIERS = [name for name in list_models() if "num_classes" in model_entry(name).options]
+CLASSIFIERS = [name for name in list_models(revisable=True) if "num_classes" in model_entry(name).options]
 CHEAP = {"vector-neurons": {"frame_width": 8}, "full": {"products": 6}}
 """Rule set → options that make its networks small."""
 

@@ -9,8 +9,9 @@ import pytest
 import torch
 
 from reqnn.errors import InputError
+from reqnn.models import list_models
 from reqnn.train.config import TrainConfig, load_config, resumed
-from reqnn.train.presets import PRESETS, preset
+from reqnn.train.presets import _QUICK_OPTIONS, PRESETS, preset
 
 
 def test_settings_survive_json(tmp_path: Path) -> None:
@@ -134,7 +135,7 @@ def test_quick_has_what_learns_soonest() -> None:
 
 
 @pytest.mark.parametrize("equivariant", [False, True])
-@pytest.mark.parametrize("model", ["dgcnn", "hierarchical_edgeconv", "pointnet", "pointnet2", "pointnet2_msg", "pointconv"])
+@pytest.mark.parametrize("model", [name for name in list_models(revisable=True) if name in _QUICK_OPTIONS])
 def test_quick_networks_take_the_clouds_of_the_preset(model: str, equivariant: bool) -> None:
     from reqnn.train.run import build_network
 

@@ -1,22 +1,32 @@
-"""The networks that the paper revises, and an autoencoder, each written once, as the ordinary network, and built by name."""
+"""The networks that the paper revises or compares with, and an autoencoder, each as the ordinary network, and built by name."""
 
 from .autoencoder import Autoencoder
 from .dgcnn import DGCNN
 from .hierarchical_edgeconv import HierarchicalEdgeConv
+from .kd_network import KDNetwork
+from .point2sequence import Point2Sequence
 from .pointconv import PointConv
 from .pointnet import PointNet, PointNetReconstruction
 from .pointnet2 import PointNet2, PointNet2MSG
+from .prin import PRIN
+from .qe_capsule import QECapsule
 from .registry import build_model, list_models, register
+from .rscnn import RSCNN
 
 __all__ = [
     "DGCNN",
+    "PRIN",
+    "RSCNN",
     "Autoencoder",
     "HierarchicalEdgeConv",
+    "KDNetwork",
+    "Point2Sequence",
     "PointConv",
     "PointNet",
     "PointNet2",
     "PointNet2MSG",
     "PointNetReconstruction",
+    "QECapsule",
     "build_model",
     "list_models",
     "register",

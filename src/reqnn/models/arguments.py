@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import torch
 
 from ..errors import InputError
@@ -24,3 +26,10 @@ def check_points(points: torch.Tensor, at_least: int, reason: str, option: str =
             f"Give at least {at_least} points, or set a smaller {option} when the model is built: "
             f"create_model(name, {option}=...)"
         )
+
+
+def one_of(**options: tuple[Any, tuple[Any, ...]]) -> None:
+    """Raise `InputError` unless each option, a (value, choices), is one of its choices."""
+    for name, (value, choices) in options.items():
+        if value not in choices:
+            raise InputError(f"{name}={value!r}; give one of {', '.join(map(repr, choices))}")

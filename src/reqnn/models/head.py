@@ -23,13 +23,14 @@ class ClassificationHead(nn.Module):
         dropout: float = 0.5,
         negative_slope: float = 0.0,
         first_bias: bool = True,
+        second_bias: bool = True,
     ) -> None:
         super().__init__()
         self.negative_slope = negative_slope
         self.fc1 = nn.Linear(in_channel, scaled(512, width), bias=first_bias)
         self.bn1 = nn.BatchNorm1d(scaled(512, width))
         self.drop1 = nn.Dropout(dropout)
-        self.fc2 = nn.Linear(scaled(512, width), scaled(256, width))
+        self.fc2 = nn.Linear(scaled(512, width), scaled(256, width), bias=second_bias)
         self.bn2 = nn.BatchNorm1d(scaled(256, width))
         self.drop2 = nn.Dropout(dropout)
         self.fc3 = nn.Linear(scaled(256, width), num_classes)

@@ -24,6 +24,7 @@ class Entry:
     equivariant_options: dict[str, Any] = field(default_factory=dict)  # defaults that differ where it is to be revised
     recipe: dict[str, Any] = field(default_factory=dict)  # keyword arguments for `reqnn.revise`
     recipes: dict[str, dict[str, Any]] = field(default_factory=dict)  # rule set → those that are others for it
+    revisable: bool = True  # whether the rule sets revise it (`frames` takes any network)
 
     def recipe_for(self, rules: str) -> dict[str, Any]:
         """The arguments of `reqnn.revise` for the rule set of that name."""
@@ -44,25 +45,26 @@ def register(
     fixed: dict[str, Any] | None = None,
     equivariant_options: dict[str, Any] | None = None,
     recipes: dict[str, dict[str, Any]] | None = None,
+    revisable: bool = True,
     **recipe: Any,
 ) -> Callable[[Builder], Builder]:
     """Register a model under a name; `recipe` is what `reqnn.revise` takes: to_real, coordinates, remove, ….
 
-    `recipes` says by the names of rule sets what is different for them.
+    `recipes` says by the names of rule sets what is different for them. A network that is not `revisable` is used as it is.
     """
 
     def decorate(build: Builder) -> Builder:
         if name in _ENTRIES:
             raise InputError(f"a model named {name!r} is already registered: {_ENTRIES[name].build.__qualname__}")
-        _ENTRIES[name] = Entry(build, fixed or {}, equivariant_options or {}, recipe, recipes or {})
+        _ENTRIES[name] = Entry(build, fixed or {}, equivariant_options or {}, recipe, recipes or {}, revisable)
         return build
 
     return decorate
 
 
-def list_models() -> list[str]:
-    """Names that `reqnn.create_model` takes, sorted."""
-    return sorted(_ENTRIES)
+def list_models(revisable: bool = False) -> list[str]:
+    """Names that `reqnn.create_model` takes, sorted; with `revisable` those that it takes with `equivariant=True`."""
+    return sorted(name for name, entry in _ENTRIES.items() if entry.revisable or not revisable)
 
 
 def model_entry(name: str) -> Entry:

@@ -30,8 +30,16 @@ _QUICK_OPTIONS: dict[str, dict[str, Any]] = {
         "nsample": [[8, 8, 16], [8, 8, 16]],
     },
     "pointconv": {"npoint": [128, 32], "nsample": [16, 16]},
+    "point2sequence": {"width": 0.25, "npoint": 64, "nsample": [8, 16, 24, 32]},
+    "rscnn": {"npoint": [128, 32], "radius": [0.3, 0.6], "nsample": [16, 16]},
 }
 """Network → options beside half the width and no dropout."""
+_QUICK_WITHOUT_DROPOUT: dict[str, dict[str, Any]] = {
+    "kd_network": {"depth": 8},
+    "prin": {"width": 0.5, "bandwidth": 8, "shells": 16},
+    "qe_capsule": {"width": 0.25, "npoint": 64, "sharpness": 100.0},
+}
+"""Network that has no dropout → options."""
 
 _MUON: dict[str, Any] = {"lr": 0.01, "weight_decay": 0.01}
 """Settings of the presets with the optimizer Muon."""
@@ -55,7 +63,9 @@ PRESETS = {
 
 def _sampled(model: str, points: int) -> dict[str, Any]:
     """The options of a network, and more points if it samples them itself."""
-    options = {"width": 0.5, "dropout": 0.0, **_QUICK_OPTIONS[model]} if model in _QUICK_OPTIONS else {}
+    options = dict(_QUICK_WITHOUT_DROPOUT.get(model, {}))
+    if model in _QUICK_OPTIONS:
+        options = {"width": 0.5, "dropout": 0.0, **_QUICK_OPTIONS[model]}
     if points <= options.get("sample", 0):
         options.pop("sample", None)  # nothing to sample from
     return {"points": _SAMPLED, "options": options} if {"sample", "npoint"} & options.keys() else {"options": options}

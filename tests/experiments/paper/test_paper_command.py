@@ -7,7 +7,7 @@ import pytest
 
 from experiments.__main__ import main
 from experiments.harness.table import Cell, Table
-from experiments.paper import budgets
+from experiments.paper import budgets, table5
 from experiments.paper import contents as paper
 from experiments.paper.figure import Figure
 from written_shapes import TINY, write_data
@@ -20,6 +20,7 @@ PICTURE = Path(__file__).resolve().parents[3] / "docs" / "pictures" / "answers.p
 def place(tmp_path, monkeypatch):
     monkeypatch.setenv("REQNN_DATA", str(write_data(tmp_path / "data")))
     monkeypatch.setitem(budgets.BUDGETS, "quick", TINY)
+    monkeypatch.setattr(table5, "size_and_time", lambda trial: (1234, 0.002))
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
@@ -36,6 +37,13 @@ def test_cells_are_trained_and_the_table_is_shown(place, capsys):
     for table in ("table4", "table5"):
         assert main(["paper", table]) == 0
         assert "(budget quick)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("key", ["modelnet40/kd_network/reqnn", "modelnet40/qe_capsule/original"])
+def test_rows_of_table5_are_trained(place, key, capsys):
+    assert main(["paper", "table5", "--budget", "quick", "--only", key, "--out", "results"]) == 0
+    assert "not measured yet (16 of 17)" in capsys.readouterr().out
+    assert (place / "results" / "table5" / "quick" / f"{key.replace('/', '-')}.json").exists()
 
 
 def test_time_that_is_up_is_said(place, capsys):
