@@ -274,7 +274,7 @@ def test_report_as_text_and_json():
     data = json.loads(good.to_json())
     assert data["ok"] is True
     assert data["rows"][-1]["name"] == "(output)"
-    assert data["settings"]["rotations"] == 3
+    assert data["settings"]["rotations"] == QUICK["rotations"]
     assert data["settings"]["versions"]["torch"] == torch.__version__
     bad = audit(small("pointnet", equivariant=False), surfaces(points=40), **QUICK)
     assert "NOT ok: 'conv1' is the first layer that" in str(bad)

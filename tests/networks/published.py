@@ -4,7 +4,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from networks.kinds import gather, knn
+from experiments.networks.grouping import gather, knn
 
 
 class MiniPointNet(nn.Module):

@@ -81,7 +81,8 @@ def test_replacements_that_cannot_be_called():
 
 def test_without_replacement_the_copy_depends_on_the_order():
     """The negative control: the original function kept by a replacement that is the original."""
-    net = reqnn.revise(bystander.Bystander(), POINTS, replace={"farthest_point_sample": bystander.farthest_point_sample}).eval()
+    original = {"farthest_point_sample": bystander.farthest_point_sample}
+    net = reqnn.revise(bystander.Bystander(), POINTS, replace=original, check=False).eval()
     assert error(net(POINTS), net(POINTS[:, ORDER])) > 1e-3
 
 

@@ -4,7 +4,8 @@ import pytest
 import torch
 
 import reqnn
-from networks import Case, kinds, published
+from experiments.networks import weights
+from networks import Case, published
 from networks.checks import ORDER, ROTATIONS, calibrate, error, example, outputs, spread
 from reqnn.tensor import from_real
 
@@ -15,9 +16,9 @@ NETWORKS = [
     published.CurveAggregation,
     published.Messages,
     published.PerCoordinate,
-    kinds.LocalSpatialEncoding,
-    kinds.RelationShape,
-    kinds.CurveGate,
+    weights.LocalSpatialEncoding,
+    weights.RelationShape,
+    weights.CurveGate,
 ]
 
 

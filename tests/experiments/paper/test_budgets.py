@@ -96,5 +96,5 @@ def test_differences_leave_out_what_decides_nothing():
 
 
 def test_an_unknown_budget_lists_those_there_are():
-    with pytest.raises(InputError, match="there are quick, reduced, long, longer, longest, full"):
+    with pytest.raises(InputError, match="there are quick, reduced, long, longer, longest, wide, wider, full"):
         get_budget("huge")
