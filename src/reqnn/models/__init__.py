@@ -1,8 +1,9 @@
-"""The networks that the paper revises, and an autoencoder, each written once, as the ordinary network, and built by name."""
+"""The networks that the paper revises, networks for part segmentation and an autoencoder, each written once, as the ordinary network, and built by name."""
 
 from .autoencoder import Autoencoder
 from .dgcnn import DGCNN
 from .hierarchical_edgeconv import HierarchicalEdgeConv
+from .part_segmentation import DGCNNParts, PointNet2Parts, PointNetParts
 from .pointconv import PointConv
 from .pointnet import PointNet, PointNetReconstruction
 from .pointnet2 import PointNet2, PointNet2MSG
@@ -11,11 +12,14 @@ from .registry import build_model, list_models, register
 __all__ = [
     "DGCNN",
     "Autoencoder",
+    "DGCNNParts",
     "HierarchicalEdgeConv",
     "PointConv",
     "PointNet",
     "PointNet2",
     "PointNet2MSG",
+    "PointNet2Parts",
+    "PointNetParts",
     "PointNetReconstruction",
     "build_model",
     "list_models",
