@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 import torch
 import torch.nn as nn
@@ -112,9 +113,7 @@ class FeaturePropagation(SharedMLP):
     def __init__(self, widths: Sequence[int]) -> None:
         super().__init__(widths, nn.Conv1d, nn.BatchNorm1d)
 
-    def forward(
-        self, xyz: torch.Tensor, centres: torch.Tensor, own: torch.Tensor, features: torch.Tensor
-    ) -> torch.Tensor:
+    def forward(self, xyz: torch.Tensor, centres: torch.Tensor, own: torch.Tensor, features: torch.Tensor) -> torch.Tensor:
         """Interpolate, join, and the layers."""
         joined = torch.cat([own, interpolate_features(xyz, centres, features)], dim=-1)
         return self.layers(joined.transpose(1, 2)).transpose(1, 2)
@@ -182,7 +181,7 @@ class PointNetParts(nn.Module):
         self.categories = categories
         widths = [3, *(scaled(c, width) for c in (64, 128, 128, 512, 2048))]
         self.stn, self.fstn = TransformNet(3, width), TransformNet(widths[3], width)
-        self.convs = nn.ModuleList([block(last, c) for last, c in zip(widths, widths[1:], strict=False)])
+        self.convs = nn.ModuleList([block(last, c) for last, c in pairwise(widths)])
         c1, c2 = scaled(256, width), scaled(128, width)
         self.joint = block(sum(widths[1:]) + widths[-1], c1, dropout=dropout)
         self.head = PartHead(c1 + categories, [(c1, dropout), (c2, 0.0)], num_classes)
