@@ -1,4 +1,4 @@
-"""The networks that the paper revises, networks for part segmentation and an autoencoder, each written once, as the ordinary network, and built by name."""
+"""The networks that the paper revises, for part segmentation too, and an autoencoder: each written once, and built by name."""
 
 from .autoencoder import Autoencoder
 from .dgcnn import DGCNN
