@@ -12,6 +12,7 @@ from experiments.bench_styles import BenchStyles
 from experiments.compare.command import Compare
 from experiments.data_efficiency.command import DataEfficiency
 from experiments.paper.command import Paper
+from experiments.segmentation.command import Segmentation
 from experiments.weights.command import ExportWeights
 from reqnn import cli
 from reqnn.commands.base import Command
@@ -22,6 +23,7 @@ EXPERIMENTS: dict[str, type[Command]] = {
     "paper": Paper,
     "compare": Compare,
     "data-efficiency": DataEfficiency,
+    "segmentation": Segmentation,
     "autoencoders": Autoencoders,
     "export-weights": ExportWeights,
     "bench": Bench,

@@ -99,13 +99,15 @@ def draw_parts(models: dict[str, nn.Module], clouds: PointClouds, path: Path, se
     if clouds.parts is None:
         raise InputError(f"{clouds.name} has no parts to draw")
     labels = clouds.labels.tolist()
-    some = clouds.subset([labels.index(label) for label in sorted(set(labels))][:shapes])
+    chosen = [labels.index(label) for label in sorted(set(labels))][:shapes]
+    some = clouds.subset(chosen)
     task, upright = task_of(some), some.points
     rotated = rotate_by(upright, rotated_copies(some, "AR", 1, seed).matrices[:, 0])
-    rows: list[tuple[str, Tensor, Tensor]] = [("truth", upright, some.parts if some.parts is not None else clouds.parts)]
+    rows = [("truth", upright, clouds.parts[chosen])]
     for name, model in models.items():
-        for state, points in (("", upright), (",\nrotated", rotated)):
-            rows.append((name + state, points, task.answers(segment(model, points, some.labels, task), some.labels)))
+        for state, points in (("", upright), (", rotated", rotated)):
+            answers = task.answers(segment(model, points, some.labels, task), some.labels)
+            rows.append((name.replace(" of ", " of\n") + state, points, answers))
     figure = need("matplotlib.figure").Figure(figsize=(0.8 + 1.8 * len(some), 0.4 + 1.75 * len(rows)), layout="constrained")
     panels = figure.subplots(len(rows), len(some), squeeze=False)
     view = camera(some.up)
