@@ -12,6 +12,18 @@ import torch
 from reqnn.data.dataset import PointClouds
 from reqnn.train import TrainConfig, evaluate_segmentation, fit
 
+SETTINGS = {
+    "model": "pointnet2_parts",
+    "options": {"width": 0.125, "npoint": [32, 8], "radius": [0.4, 0.8], "nsample": [8, 8], "dropout": 0.0},
+    "task": "segmentation",
+    "points": 96,
+    "batch": 16,
+    "epochs": 6,
+    "optimizer": "adamw",
+    "lr": 0.01,
+    "schedule": "onecycle",
+    "accelerator": "cpu",
+}
 NAMES = ("Lollipop 1", "Lollipop 2", "Lollipop 3")
 
 
@@ -30,14 +42,10 @@ def lollipops(count, points=96, seed=0):
 
 
 train, validation, test = lollipops(128), lollipops(32, seed=1), lollipops(32, seed=2)
-options = {"width": 0.125, "npoint": [32, 8], "radius": [0.4, 0.8], "nsample": [8, 8], "dropout": 0.0}
 for rules in ("ordinary", "full"):
     with tempfile.TemporaryDirectory() as folder:
-        config = TrainConfig(
-            **{"model": "pointnet2_parts", "task": "segmentation", "options": options, "points": 96, "batch": 16, "epochs": 6},
-            **{"optimizer": "adamw", "lr": 0.01, "schedule": "onecycle", "out": f"{folder}/run", "accelerator": "cpu"},
-            **({"equivariant": True, "rules": rules} if rules != "ordinary" else {}),
-        )
+        revision = {} if rules == "ordinary" else {"equivariant": True, "rules": rules}
+        config = TrainConfig(**SETTINGS, **revision, out=f"{folder}/run")
         net = fit(config, train, validation, quiet=True).model
     upright, rotated = (evaluate_segmentation(net, test, protocol, copies=4) for protocol in ("NR", "AR"))
     print(

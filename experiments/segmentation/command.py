@@ -59,7 +59,7 @@ class Segmentation(Command):
         return OK
 
 
-def test(folder: Path, copies: int, limit: int | None = None) -> dict[str, Any]:
+def test(folder: Path, copies: int, limit: int | None) -> dict[str, Any]:
     """Mean IoU upright and rotated of the weights that were best on validation."""
     from experiments.harness.accuracy import load_test_set, run_facts
     from reqnn.train.run import load_run
@@ -96,10 +96,10 @@ def table(found: dict[str, Any]) -> Table:
         rows,
         [],
         notes=[
-            "Test shapes upright → each in ten arbitrary rotations; 512 of 1024 points, another choice in each epoch; half the "
-            "published width, Muon, one seed, one core. Weights are selected by instance mIoU on the validation split, upright.",
-            "Published for SO(3), class / instance: RIConv++ 80.5 / –, PaRot 79.2 / 82.9, LocoTrans 80.1 / 84.0; VN-DGCNN 81.4. "
-            "They are trained far longer and on all training shapes; here train is capped at 600 shapes per category.",
+            "Test shapes upright → each in ten arbitrary rotations; 512 of 1024 points, another choice in each epoch; half "
+            "the published width, Muon, one seed, one core. Weights are selected by instance mIoU on the validation split.",
+            "Published, class / instance: RIConv++ 80.5 / –, PaRot 79.2 / 82.9, LocoTrans 80.1 / 84.0; VN-DGCNN 81.4; "
+            "they are trained far longer and on all training shapes; here train is capped at 600 shapes per category.",
             f"`{TRAIN.format(runs='RUNS')}`, then `python -m experiments segmentation --runs RUNS --out results`",
         ],
     )

@@ -14,7 +14,8 @@ from reqnn.zoo import create_model
 SMALL = {"width": 1 / 16, "npoint": (24, 12), "nsample": (8, 6), "k": 6}
 SMALL_MSG = {"nsample": ((4, 6, 8), (4, 6, 8)), "radius": ((0.4, 0.6, 0.9), (0.6, 0.9, 1.2))}
 SMALL_AUTOENCODER = {"num_points": 12, "latent": 6, "encoder_options": {"k": 6, "extra_conv": False}}
-SAMPLING = ["hierarchical_edgeconv", "pointconv", "pointnet2", "pointnet2_msg"]
+SAMPLING = ["hierarchical_edgeconv", "pointconv", "pointnet2", "pointnet2_msg", "pointnet2_parts"]
+PER_POINT = ["dgcnn_parts", "pointnet2_parts", "pointnet_parts"]
 CLOUDS = {"autoencoder": 12, "pointnet_reconstruction": 40}  # networks that give clouds, and how many points these have
 
 
@@ -40,7 +41,7 @@ def settled(name, **options):
 @pytest.mark.parametrize("name", list_models())
 def test_forward_shape(name):
     net, points = small(name)
-    expected = (3, CLOUDS[name], 3) if name in CLOUDS else (3, 5)
+    expected = (3, CLOUDS[name], 3) if name in CLOUDS else (3, 40, 5) if name in PER_POINT else (3, 5)
     for mode in (True, False):
         out = net.train(mode)(points)
         assert out.shape == expected
@@ -78,7 +79,7 @@ def test_order_of_points_changes_the_output_where_points_are_sampled(name):
     assert (net(points) - net(points[:, order])).abs().max() > 1e-3
 
 
-@pytest.mark.parametrize("name", sorted({*list_models()} - {*SAMPLING, "pointnet_reconstruction"}))
+@pytest.mark.parametrize("name", sorted({*list_models()} - {*SAMPLING, *PER_POINT, "pointnet_reconstruction"}))
 def test_order_of_points_is_without_effect_where_none_are_sampled(name):
     net, points = settled(name)
     order = torch.randperm(40, generator=torch.Generator().manual_seed(3))

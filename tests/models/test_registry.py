@@ -11,8 +11,8 @@ from reqnn.rules import get_rules
 from reqnn.zoo import create_model
 
 NAMES = [
-    *("autoencoder", "dgcnn", "hierarchical_edgeconv", "pointconv", "pointnet", "pointnet2", "pointnet2_msg"),
-    *("pointnet_reconstruction", "pointnet_stn"),
+    *("autoencoder", "dgcnn", "dgcnn_parts", "hierarchical_edgeconv", "pointconv", "pointnet", "pointnet2", "pointnet2_msg"),
+    *("pointnet2_parts", "pointnet_parts", "pointnet_reconstruction", "pointnet_stn"),
 ]
 
 

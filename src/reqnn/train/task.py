@@ -191,9 +191,9 @@ def check_outputs(outputs: Tensor) -> None:
         )
 
 
-def make_task(config: TrainConfig, clouds: PointClouds) -> Task:
-    """The task of the settings, on these clouds."""
-    if config.task == "segmentation":
+def make_task(config: TrainConfig, clouds: PointClouds | None = None) -> Task:
+    """The task of the settings; segmentation needs the clouds, for their parts."""
+    if config.task == "segmentation" and clouds is not None:
         kinds = part_classes(clouds.part_names, clouds.classes)
         return Segmentation(smoothing=config.smoothing, part_classes=tuple(kinds))
     if config.task == "classification":
