@@ -17,6 +17,7 @@ from experiments.frames.command import Frames
 from experiments.networks.command import Networks
 from experiments.paper.command import Paper
 from experiments.retrieval import Retrieval
+from experiments.segmentation.command import Segmentation
 from experiments.weights.command import ExportWeights
 from reqnn import cli
 from reqnn.commands.base import Command
@@ -28,6 +29,7 @@ EXPERIMENTS: dict[str, type[Command]] = {
     "compare": Compare,
     "comparators": Comparators,
     "data-efficiency": DataEfficiency,
+    "segmentation": Segmentation,
     "autoencoders": Autoencoders,
     "networks": Networks,
     "frames": Frames,

@@ -22,11 +22,13 @@ RADIUS, NSAMPLE = (0.5, 0.8), (8, 8)
 OPTIONS = {
     "autoencoder": {"num_points": 192, "latent": 8, "encoder_options": {"k": 8, "extra_conv": False}},
     "dgcnn": {"k": 8},
+    "dgcnn_parts": {"k": 8},
     "hierarchical_edgeconv": {"npoint": (48, 24, 16), "nsample": (8, 8, 12)},
     "kd_network": {"depth": 5},
     "point2sequence": {"npoint": 16, "nsample": (3, 4, 6, 8)},
     "pointconv": {"npoint": (48, 16), "nsample": NSAMPLE},
     "pointnet2": {"npoint": (48, 16), "radius": RADIUS, "nsample": NSAMPLE},
+    "pointnet2_parts": {"npoint": (48, 16), "radius": RADIUS, "nsample": NSAMPLE},
     "pointnet2_msg": {
         "npoint": (48, 16),
         "radius": ((0.3, 0.5, 0.8), (0.5, 0.8, 1.2)),
@@ -64,8 +66,8 @@ def train(net, points, steps=3):
     for _ in range(steps):
         cloud = points + 0.02 * torch.randn(points.shape)
         output = net(cloud)
-        labels = torch.arange(len(points)) % 10
-        loss = F.mse_loss(output, cloud) if output.dim() == 3 else F.cross_entropy(output, labels)
+        labels = torch.arange(output.numel() // 10) % 10
+        loss = F.mse_loss(output, cloud) if output.shape == cloud.shape else F.cross_entropy(output.flatten(0, -2), labels)
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()

@@ -50,7 +50,8 @@ class Cell:
     def status(self, runs: Path) -> str:
         """One line."""
         metrics = self.metrics(runs)
-        last, best = metrics.get("last") or {}, metrics.get("best_validation_accuracy", 0.0)
+        last = metrics.get("last") or {}
+        best = next((value for name, value in metrics.items() if name.startswith("best_validation_")), 0.0)
         state = "finished" if metrics.get("finished") else "begun" if (runs / self.name).exists() else "waiting"
         done = f"epoch {last['epoch']:>3}, {last['seconds'] / 3600:4.1f} h, validation {best:.1%}" if last else ""
         target = "" if self.target is None else f"target {self.target} % (test)"

@@ -18,6 +18,7 @@ def test_names():
         "modelnet40",
         "modelnet10",
         "3d-mnist",
+        "shapenet-part",
         "shapenet",
         "scanobjectnn",
     ]

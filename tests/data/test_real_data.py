@@ -50,6 +50,17 @@ def test_3d_mnist_in_the_kaggle_layout(real_data, tmp_path):
     assert torch.allclose(found.points.amax(1), test.points[:12].amax(1), atol=0.1)
 
 
+def test_shapenet_part(real_data):
+    sets = {split: load("shapenet-part", split, 512, root=real_data) for split in ("train", "val", "test")}
+    assert {split: len(one) for split, one in sets.items()} == {"train": 4895, "val": 752, "test": 2874}
+    test = sets["test"]
+    assert len(test.classes) == 16
+    assert len(test.part_names) == 50
+    assert [test.part_names[i] for i in (0, 4, 12, 36, 47)] == ["Airplane 1", "Bag 1", "Chair 1", "Mug 1", "Table 1"]
+    assert test.parts.shape == (2874, 512)
+    assert set(test.parts.unique().tolist()) == set(range(50))
+
+
 def test_meshes(real_data, tmp_path):
     found = load(real_data / "meshes", "all", 256, cache=tmp_path)
     assert found.points.shape == found.normals.shape == (120, 256, 3)

@@ -21,10 +21,11 @@ SMALL_OF = {
     "qe_capsule": {"npoint": 8, "nsample": 6, "neighbours": 10},
     "rscnn": {"radius": (0.5, 0.9)},
 }
-SAMPLING_512 = ["hierarchical_edgeconv", "pointconv", "pointnet2", "pointnet2_msg", "rscnn"]
+SAMPLING_512 = ["hierarchical_edgeconv", "pointconv", "pointnet2", "pointnet2_msg", "pointnet2_parts", "rscnn"]
 SAMPLING = [*SAMPLING_512, "kd_network", "point2sequence"]
 INVARIANT = ["qe_capsule"]
 DEAD = {"sequence.decoder.state.weight"}  # Point2Sequence's decoder makes one step, from a state of zeros
+PER_POINT = ["dgcnn_parts", "pointnet2_parts", "pointnet_parts"]
 CLOUDS = {"autoencoder": 12, "pointnet_reconstruction": 40}  # networks that give clouds, and how many points these have
 
 
@@ -50,7 +51,7 @@ def settled(name, **options):
 @pytest.mark.parametrize("name", list_models())
 def test_forward_shape(name):
     net, points = small(name)
-    expected = (3, CLOUDS[name], 3) if name in CLOUDS else (3, 5)
+    expected = (3, CLOUDS[name], 3) if name in CLOUDS else (3, 40, 5) if name in PER_POINT else (3, 5)
     for mode in (True, False):
         out = net.train(mode)(points)
         assert out.shape == expected
@@ -88,7 +89,7 @@ def test_order_of_points_changes_the_output_where_points_are_sampled(name):
     assert (net(points) - net(points[:, order])).abs().max() > 1e-3
 
 
-@pytest.mark.parametrize("name", sorted({*list_models()} - {*SAMPLING, "pointnet_reconstruction"}))
+@pytest.mark.parametrize("name", sorted({*list_models()} - {*SAMPLING, *PER_POINT, "pointnet_reconstruction"}))
 def test_order_of_points_is_without_effect_where_none_are_sampled(name):
     net, points = settled(name)
     order = torch.randperm(40, generator=torch.Generator().manual_seed(3))

@@ -11,8 +11,9 @@ from reqnn.rules import get_rules
 from reqnn.zoo import create_model
 
 NAMES = [
-    *("autoencoder", "dgcnn", "hierarchical_edgeconv", "kd_network", "point2sequence", "pointconv", "pointnet", "pointnet2"),
-    *("pointnet2_msg", "pointnet_reconstruction", "pointnet_stn", "prin", "qe_capsule", "rscnn"),
+    *("autoencoder", "dgcnn", "dgcnn_parts", "hierarchical_edgeconv", "kd_network", "point2sequence", "pointconv", "pointnet"),
+    *("pointnet2", "pointnet2_msg", "pointnet2_parts", "pointnet_parts", "pointnet_reconstruction", "pointnet_stn", "prin"),
+    *("qe_capsule", "rscnn"),
 ]
 
 

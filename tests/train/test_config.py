@@ -141,4 +141,5 @@ def test_quick_networks_take_the_clouds_of_the_preset(model: str, equivariant: b
 
     config = preset("quick", model, equivariant=equivariant)
     points = torch.randn(2, config.points, 3, generator=torch.Generator().manual_seed(0))
-    assert build_network(config, 10).eval()(points).shape == (2, 10)
+    places = (config.points,) if model.endswith("_parts") else ()
+    assert build_network(config, 10).eval()(points).shape == (2, *places, 10)

@@ -75,6 +75,7 @@ class Info(Command):
             "points per cloud": "{points}",
             "vertical axis": "{up}",
             "normals": "{normals}",
+            "parts": "{parts}",
             "radius": "{radius[0]:g} to {radius[1]:g}",
             "duplicates of another cloud": "{duplicates}",
             "points with tied neighbours": "{tied:.1%}",

@@ -24,6 +24,7 @@ class Eval(Command):
 
     Each test shape is rotated ten times, by seeded rotations: NR none, y or z about that axis, vertical about the data set's
     vertical axis, AR arbitrary. Several runs, such as an original and its REQNN, share one table and one picture.
+    For segmentation: instance and class mIoU, and the share of points whose part changes with the rotation.
     For reconstruction: Chamfer distance, exact EMD (--emd), and whether the result rotates with the object.
 
     Examples:
@@ -73,6 +74,8 @@ class Eval(Command):
             raise InputError("name at least one run: a folder that `reqnn train` wrote, or a weights file")
         loaded = self._load_all()
         task = next(iter(loaded.values()))[0].config.task
+        if task == "segmentation":
+            return self._segmentation(loaded)
         return self._reconstruction(loaded) if task == "reconstruction" else self._classification(loaded)
 
     def _classification(self, loaded: dict[str, tuple[Run, PointClouds]]) -> int:
@@ -91,15 +94,7 @@ class Eval(Command):
                 some = subset(clouds, self.angle_limit, self.seed)
                 with busy(f"{name}: {len(some)} shapes at {len(angles)} angles"):
                     curves[name] = accuracy_by_angle(run.model, some, angles, self.seed, self.batch)
-        records = [
-            {
-                "run": name,
-                "epoch": run.row.get("epoch"),
-                "config": run.config.without_folders(),
-                "results": [result.to_dict() for result in found[name]],
-            }
-            for name, (run, _) in loaded.items()
-        ]
+        records = self._records(loaded, found)
         paths = [self._write(loaded, {"runs": records, "angles": angles, "accuracy_by_angle": curves})]
         folder = paths[0].parent
         for number, (name, results) in enumerate(found.items(), start=1):
@@ -113,6 +108,36 @@ class Eval(Command):
             console().print(overall(found), by_class(found), sep="\n")
             show_written(paths)
         return OK
+
+    def _segmentation(self, loaded: dict[str, tuple[Run, PointClouds]]) -> int:
+        from reqnn.train.pictures import by_class, segmentation
+        from reqnn.train.segmentation import SegmentationEvaluation, draw_parts, evaluate_segmentation
+
+        found: dict[str, list[SegmentationEvaluation]] = {name: [] for name in loaded}
+        for name, (run, clouds) in loaded.items():
+            for protocol in self.protocol:
+                with busy(f"{name}: {len(clouds)} shapes under {protocol}"):
+                    result = evaluate_segmentation(run.model, clouds, protocol, self.copies, self.seed, self.batch)
+                found[name].append(result)
+        written = self._write(loaded, {"runs": self._records(loaded, found)})
+        models = {name: run.model for name, (run, _) in loaded.items()}
+        picture = draw_parts(models, next(iter(loaded.values()))[1], written.with_name("parts.png"), self.seed)
+        if self.json != "-":
+            console().print(segmentation(found), by_class(found, "mIoU"), sep="\n")
+            show_written((written, picture))
+        return OK
+
+    def _records(self, loaded: dict[str, tuple[Run, PointClouds]], found: dict[str, Any]) -> list[dict[str, Any]]:
+        """The results of each run, for JSON."""
+        return [
+            {
+                "run": name,
+                "epoch": run.row.get("epoch"),
+                "config": run.config.without_folders(),
+                "results": [result.to_dict() for result in found[name]],
+            }
+            for name, (run, _) in loaded.items()
+        ]
 
     def _reconstruction(self, loaded: dict[str, tuple[Run, PointClouds]]) -> int:
         from reqnn.train.pictures import reconstruction
@@ -132,7 +157,7 @@ class Eval(Command):
         import torch
 
         from reqnn import data
-        from reqnn.train.run import load_run
+        from reqnn.train.run import load_run, output_names
 
         loaded: dict[str, tuple[Run, PointClouds]] = {}
         device = ("cuda" if torch.cuda.is_available() else "cpu") if self.device == "auto" else self.device
@@ -143,9 +168,9 @@ class Eval(Command):
             if config.task != task:
                 raise InputError(f"{path} was trained for {config.task}, the runs before it for {task}; test them separately")
             clouds = data.load(self.data or config.data, "test", points=config.points, root=self.root or config.root)
-            if task == "classification" and clouds.classes != run.classes:
-                known = ", ".join(run.classes[:5])
-                raise InputError(f"{path} was trained on classes that {clouds.name} does not have: {known}, …")
+            if task != "reconstruction" and output_names(config, clouds) != run.classes:
+                kind, known = "parts" if task == "segmentation" else "classes", ", ".join(run.classes[:5])
+                raise InputError(f"{path} was trained on {kind} that {clouds.name} does not have: {known}, …")
             run.model.to(device)
             title = run_title(run)
             loaded[f"{title} ({path})" if title in loaded else title] = run, subset(clouds, self.limit, self.seed)

@@ -76,6 +76,9 @@ class NetworkCommand(Command):
             raise InputError("name one network: MODULE:CLASS, or --model with a name from `reqnn models`")
         least = int(getattr(model, "min_points", 1)) + 1 if self.model else 0
         shapes = [parse_shape(text) for text in self.points] or [(4, max(128, least), 3)]
+        categories: Any = getattr(model, "categories", None)
+        if categories and self.model and not self.points:
+            shapes.append((4, categories))
         return model, example_inputs(shapes, self.vector_axis, self.scalars, self.seed)
 
     def revised(self, model: nn.Module, points: Any) -> RevisedModel:

@@ -93,11 +93,11 @@ def point_dropout(points: Tensor, generator: Random, largest: float = 0.875) -> 
 
 
 def random_subset(points: Tensor, generator: Random, keep: int) -> Tensor:
-    """`keep` random points of each cloud, in random order: (B, N, 3) -> (B, keep, 3)."""
+    """`keep` random points of each cloud, in random order: (B, N, C) -> (B, keep, C)."""
     if not 1 <= keep <= points.shape[1]:
         raise InputError(f"keep is {keep}; clouds of {points.shape[1]} points allow 1 to {points.shape[1]}")
     order = _uniform(generator, *points.shape[:2]).argsort(dim=1, stable=True)[:, :keep]
-    return points.gather(1, order.unsqueeze(-1).expand(-1, -1, 3).to(points.device))
+    return points.gather(1, order.unsqueeze(-1).expand(-1, -1, points.shape[-1]).to(points.device))
 
 
 def shuffle(points: Tensor, generator: Random) -> Tensor:

@@ -20,7 +20,7 @@ class PointClouds(Dataset[tuple[Tensor, int]]):
     """Clouds of one size with labels; item i is (points (N, 3) float32, label).
 
     Shapes:
-        points: (S, N, 3) float32; labels: (S,) int64; normals: (S, N, 3) float32; groups: (S,) int64
+        points: (S, N, 3) float32; labels: (S,) int64; normals: (S, N, 3) float32; groups: (S,) int64; parts: (S, N) int64
 
     Args:
         classes: the class names; label i is classes[i].
@@ -28,6 +28,8 @@ class PointClouds(Dataset[tuple[Tensor, int]]):
         split: "train", "test", …
         up: the vertical axis, "x", "y" or "z".
         groups: samples of one group (copies of one object) stay on the same side of a split.
+        parts: the part of each point; part i is part_names[i].
+        part_names: "Chair 1", "Chair 2", …: the class of the object, and the number of the part in it.
     """
 
     points: Tensor
@@ -38,6 +40,8 @@ class PointClouds(Dataset[tuple[Tensor, int]]):
     up: str = "z"
     normals: Tensor | None = None
     groups: Tensor | None = None
+    parts: Tensor | None = None
+    part_names: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         points, labels, where = self.points, self.labels, self.name or "points"
@@ -55,9 +59,24 @@ class PointClouds(Dataset[tuple[Tensor, int]]):
         if len(wrong):
             raise InputError(f"{where}: a label is {wrong[0]}; there are {len(self.classes)} classes, numbered from 0")
         check_choice(self.up, "xyz", f"{where}: the vertical axis")
-        for name, value, needed in (("normals", self.normals, points.shape), ("groups", self.groups, (count,))):
+        shapes = {"normals": points.shape, "groups": (count,), "parts": points.shape[:2]}
+        for name, needed in shapes.items():
+            value = getattr(self, name)
             if value is not None and value.shape != needed:
                 raise InputError(f"{where}: {name} have shape {tuple(value.shape)}; {tuple(needed)} is needed")
+        if self.parts is not None:
+            self._check_parts(self.parts, where)
+
+    def _check_parts(self, parts: Tensor, where: str) -> None:
+        """Raise `InputError` unless each part is one of the object's class."""
+        known = torch.tensor([*part_classes(self.part_names, self.classes), -1])  # −1 for numbers that are too large
+        wrong = (parts < 0) | (known[parts.clamp(0, len(known) - 1)] != self.labels[:, None])
+        if bool(wrong.any()):
+            cloud, point = wrong.nonzero()[0].tolist()
+            raise InputError(
+                f"{where}: point {point} of cloud {cloud}, a {self.classes[int(self.labels[cloud])]}, has part "
+                f"{int(parts[cloud, point])}, which is none of that class"
+            )
 
     def __len__(self) -> int:
         return len(self.points)
@@ -71,18 +90,27 @@ class PointClouds(Dataset[tuple[Tensor, int]]):
         return dict(zip(self.classes, torch.bincount(self.labels, minlength=len(self.classes)).tolist(), strict=True))
 
     def fingerprint(self) -> str:
-        """SHA-256 of points and labels."""
+        """SHA-256 of points, labels and parts."""
         digest = hashlib.sha256(str(tuple(self.points.shape)).encode())
         digest.update(self.points.cpu().contiguous().numpy().astype("<f4", copy=False).data)
-        digest.update(self.labels.cpu().contiguous().numpy().astype("<i8", copy=False).data)
+        for numbers in (self.labels,) if self.parts is None else (self.labels, self.parts):
+            digest.update(numbers.cpu().contiguous().numpy().astype("<i8", copy=False).data)
         return digest.hexdigest()
 
     def subset(self, indices: Sequence[int] | Tensor, split: str | None = None) -> PointClouds:
         """The clouds at these indices, in their order."""
         index = torch.as_tensor(indices, dtype=torch.int64)
-        fields = ("points", "labels", "normals", "groups")
+        fields = ("points", "labels", "normals", "groups", "parts")
         taken = {name: value[index] for name in fields if (value := getattr(self, name)) is not None}
         return replace(self, **taken, split=self.split if split is None else split)
+
+
+def part_classes(part_names: Sequence[str], classes: Sequence[str]) -> list[int]:
+    """The class of each part, by its name: "Chair 2" is a part of the class "Chair"."""
+    names = [name.rpartition(" ")[0] for name in part_names]
+    if unknown := sorted(set(names) - set(classes)):
+        raise InputError(f"parts of {', '.join(unknown)} are named; the classes are {', '.join(classes)}")
+    return [classes.index(name) for name in names]
 
 
 def split_validation(train: PointClouds, fraction: float = 0.1, seed: int = 0) -> tuple[PointClouds, PointClouds]:

@@ -86,5 +86,13 @@ def read_labels(group: Any, field: str, path: Path, count: int, classes: int | N
     return labels
 
 
+def read_parts(group: Any, field: str, path: Path, shape: tuple[int, int]) -> np.ndarray:
+    """The part of each point, (S, N) int64."""
+    array, where = read_field(group, field, path), _where(group, field, path)
+    if array.shape != shape or array.dtype.kind == "f":
+        raise InputError(f"{where} has shape {array.shape}, {array.dtype}; whole numbers {shape} are needed, one per point")
+    return array.astype(np.int64)
+
+
 def _where(group: Any, field: str, path: Path) -> str:
     return f"{path}: field '{group.name.strip('/')}/{field}'".replace("'/", "'")

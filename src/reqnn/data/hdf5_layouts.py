@@ -10,7 +10,7 @@ import numpy as np
 
 from reqnn.data.dataset import PointClouds, different_points
 from reqnn.data.files import cache_key, cached, read_lines
-from reqnn.data.hdf5 import is_hdf5, open_hdf5, read_clouds, read_field, read_labels
+from reqnn.data.hdf5 import is_hdf5, open_hdf5, read_clouds, read_field, read_labels, read_parts
 from reqnn.data.layout import Layout, Request, assemble, check_split, file_split, fit
 from reqnn.data.sampling import choose_points, normalise
 from reqnn.errors import InputError
@@ -45,6 +45,7 @@ def _load_pointnet(path: Path, request: Request) -> PointClouds:
     clouds: list[np.ndarray] = []
     labels: list[np.ndarray] = []
     normals: list[np.ndarray] = []
+    parts: list[np.ndarray] = []
     up = "y"
     for file in files:
         with open_hdf5(file) as opened:
@@ -58,10 +59,14 @@ def _load_pointnet(path: Path, request: Request) -> PointClouds:
                 if normal.shape != data.shape:
                     raise InputError(f"{file}: field 'normal' has shape {normal.shape}; as 'data', {data.shape}, is needed")
                 normals.append(normal if index is None else np.take_along_axis(normal, index, 1))
+            if request.parts is not None:
+                part = read_parts(opened, "pid", file, data.shape[:2])
+                parts.append(part if index is None else np.take_along_axis(part, index[..., 0], 1))
     numbers = np.concatenate(labels)
     classes = classes or tuple(map(str, range(int(numbers.max(initial=-1)) + 1)))
     directions = np.concatenate(normals) if len(normals) == len(files) else None
-    found = assemble(np.concatenate(clouds), numbers, classes, request, up, directions)
+    joined = np.concatenate(parts) if parts else None
+    found = assemble(np.concatenate(clouds), numbers, classes, request, up, directions, parts=joined)
     return found if path.is_dir() else file_split(path, found, request)
 
 

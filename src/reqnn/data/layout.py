@@ -35,6 +35,8 @@ class Request:
     """The class names, if the files do not hold them."""
     only: tuple[str, ...] | None = None
     """The classes to keep."""
+    parts: dict[str, int] | None = None
+    """Class → how many parts it has, if points are labelled."""
 
     def settings(self) -> dict[str, int | str]:
         """What decides the points of a cloud, apart from its file."""
@@ -74,13 +76,16 @@ def assemble(
     up: str,
     normals: np.ndarray | None = None,
     groups: np.ndarray | None = None,
+    parts: np.ndarray | None = None,
 ) -> PointClouds:
     """The clouds of a split as `PointClouds`; `InputError` if there are none."""
     if not len(clouds):
         raise InputError(f"{request.name}: the split '{request.split}' holds no clouds")
-    arrays = (None if array is None else torch.from_numpy(array) for array in (normals, groups))
+    directions, copies, pieces = (None if array is None else torch.from_numpy(array) for array in (normals, groups, parts))
     points, numbers = torch.from_numpy(clouds), torch.from_numpy(labels)
-    return PointClouds(points, numbers, tuple(classes), request.name, request.split, request.up or up, *arrays)
+    names = tuple(f"{name} {i + 1}" for name, count in (request.parts or {}).items() for i in range(count))
+    about = (tuple(classes), request.name, request.split, request.up or up)
+    return PointClouds(points, numbers, *about, directions, copies, pieces, names)
 
 
 def check_split(request: Request, known: Sequence[str] = ("train", "test")) -> None:

@@ -57,20 +57,24 @@ def load(
     stored = _user_cache() / "sampled" if cache is None else Path(cache)
     choice = (sampling, short, normalize, up, variant, test_fraction, split_seed)
     request = Request(split, points, seed, *choice, cache=stored)
+    known, path = known_set(name_or_path), Path(name_or_path).expanduser()
+    if known is None:
+        return layout_of(path).load(path, replace(request, name=path.resolve().name))
+    if known.embedded is None and known.name == str(name_or_path):
+        path = find_folder(known, data_root(root))
+    request = replace(request, name=known.name, classes=known.classes, only=known.only, up=up or known.up, parts=known.parts)
+    if known.embedded is not None:
+        return known.embedded(request)
+    return keep_classes(layout_of(path).load(path, request), known.only)
+
+
+def known_set(name_or_path: str | Path) -> NamedSet | None:
+    """The named data set of a name or of a path's folder, None for other paths; `InputError` if it is neither."""
     known, path = SETS.get(str(name_or_path)), Path(name_or_path).expanduser()
     if known is None and not path.exists():
         listed = ", ".join(list_datasets())
         raise InputError(f"{str(name_or_path)!r} is neither a data set nor a path; the data sets are {listed}")
-    if known is None:
-        known = next((one for one in SETS.values() if path.name in one.folders and not one.only), None)
-        if known is None:
-            return layout_of(path).load(path, replace(request, name=path.resolve().name))
-    elif known.embedded is None:
-        path = find_folder(known, data_root(root))
-    request = replace(request, name=known.name, classes=known.classes, only=known.only, up=up or known.up)
-    if known.embedded is not None:
-        return known.embedded(request)
-    return keep_classes(layout_of(path).load(path, request), known.only)
+    return known or next((one for one in SETS.values() if path.name in one.folders and not one.only), None)
 
 
 def list_datasets() -> list[str]:

@@ -11,6 +11,10 @@ from reqnn.data.layout import Request, check_split
 from reqnn.data.scanned import scanned
 
 DIGITS = tuple("0123456789")
+PARTS = {
+    "Airplane": 4, "Bag": 2, "Cap": 2, "Car": 4, "Chair": 4, "Earphone": 3, "Guitar": 3, "Knife": 2, "Lamp": 4, "Laptop": 2,
+    "Motorbike": 6, "Mug": 2, "Pistol": 3, "Rocket": 3, "Skateboard": 3, "Table": 3,
+}  # fmt: skip
 TEN = ("bathtub", "bed", "chair", "desk", "dresser", "monitor", "night_stand", "sofa", "table", "toilet")
 
 
@@ -29,6 +33,10 @@ class NamedSet:
     """The classes to keep, if the folders hold more."""
     up: str | None = None
     """The vertical axis, if the layout does not say."""
+    parts: dict[str, int] | None = None
+    """Class → how many parts it has, if points are labelled; parts are numbered through in this order."""
+    validation: bool = False
+    """Whether its files hold a split "val"."""
     embedded: Callable[[Request], PointClouds] | None = None
     """Makes the clouds, if no files are needed."""
 
@@ -53,6 +61,12 @@ MODELNET40 = NamedSet(
     "The HDF5 files of 2,048 points that most papers use are PointNet's modelnet40_ply_hdf5_2048.zip "
     "(https://shapenet.cs.stanford.edu/media/modelnet40_ply_hdf5_2048.zip); with normals: modelnet40_normal_resampled.zip, "
     "linked from https://github.com/charlesq34/pointnet2.",
+)
+SHAPENET_HDF5 = ("hdf5_data", "shapenet_part_seg_hdf5_data", "shapenet_part_seg_hdf5_1024")
+SHAPENET = (
+    "ShapeNet is published for non-commercial research at https://shapenet.org (an account is needed); its part annotation "
+    "benchmark as HDF5 files is PointNet's https://shapenet.cs.stanford.edu/media/shapenet_part_seg_hdf5_data.zip, as text "
+    "files with normals https://shapenet.cs.stanford.edu/media/shapenetcore_partanno_segmentation_benchmark_v0_normal.zip."
 )
 _ALL = (
     NamedSet(
@@ -90,18 +104,23 @@ _ALL = (
         up="z",
     ),
     NamedSet(
+        "shapenet-part",
+        "ShapeNet part with the part of each point: 50 parts of 16 classes, with train, val and test splits",
+        SHAPENET_HDF5,
+        SHAPENET,
+        parts=PARTS,
+        validation=True,
+    ),
+    NamedSet(
         "shapenet",
         "ShapeNet part: clouds of 16 classes, with train, val and test splits",
         (
-            "hdf5_data",
-            "shapenet_part_seg_hdf5_data",
+            *SHAPENET_HDF5,
             "shapenetcore_partanno_segmentation_benchmark_v0_normal",
             "shapenetcore_partanno_segmentation_benchmark_v0",
             "shapenet",
         ),
-        "ShapeNet is published for research at https://shapenet.org (an account is needed); its part annotation benchmark as "
-        "HDF5 files is PointNet's https://shapenet.cs.stanford.edu/media/shapenet_part_seg_hdf5_data.zip, as text files with "
-        "normals https://shapenet.cs.stanford.edu/media/shapenetcore_partanno_segmentation_benchmark_v0_normal.zip.",
+        SHAPENET,
     ),
     NamedSet(
         "scanobjectnn",

@@ -27,6 +27,7 @@ def summarise(clouds: PointClouds) -> dict[str, Any]:
         "counts": clouds.counts,
         "up": clouds.up,
         "normals": clouds.normals is not None,
+        "parts": len(clouds.part_names),
         "radius": [round(float(value), 4) for value in clouds.points.norm(dim=-1).amax(1).aminmax()],
         "duplicates": len(clouds) - len(groups.unique()),
         "looked_at": len(some),

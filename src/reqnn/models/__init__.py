@@ -1,9 +1,10 @@
-"""The networks that the paper revises or compares with, and an autoencoder, each as the ordinary network, and built by name."""
+"""The networks that the paper revises or compares with, and those for parts and clouds; each is built by name."""
 
 from .autoencoder import Autoencoder
 from .dgcnn import DGCNN
 from .hierarchical_edgeconv import HierarchicalEdgeConv
 from .kd_network import KDNetwork
+from .part_segmentation import DGCNNParts, PointNet2Parts, PointNetParts
 from .point2sequence import Point2Sequence
 from .pointconv import PointConv
 from .pointnet import PointNet, PointNetReconstruction
@@ -18,6 +19,7 @@ __all__ = [
     "PRIN",
     "RSCNN",
     "Autoencoder",
+    "DGCNNParts",
     "HierarchicalEdgeConv",
     "KDNetwork",
     "Point2Sequence",
@@ -25,6 +27,8 @@ __all__ = [
     "PointNet",
     "PointNet2",
     "PointNet2MSG",
+    "PointNet2Parts",
+    "PointNetParts",
     "PointNetReconstruction",
     "QECapsule",
     "build_model",

@@ -16,12 +16,18 @@ from .registry import register
 class EdgeConv(nn.Sequential):
     """max_j LeakyReLU(BN(W·[f_j − f_i, f_i])) over the k nearest neighbours in feature space, or in a `cloud`.
 
-    Shapes: x (B, C, N), cloud (B, C, M) → (B, O, N). Wang et al., section 3.1. Bias-free 1×1 convolution W of 2C channels.
+    Each of `more` batch-norms adds a layer before the maximum. Bias-free 1×1 convolutions, the first of 2C channels.
+
+    Shapes: x (B, C, N), cloud (B, C, M) → (B, O, N). Wang et al., section 3.1.
     """
 
-    def __init__(self, in_channels: int, norm: nn.BatchNorm2d, k: int) -> None:
-        convolution = nn.Conv2d(2 * in_channels, norm.num_features, 1, bias=False)
-        super().__init__(convolution, norm, nn.LeakyReLU(0.2))
+    def __init__(self, in_channels: int, norm: nn.BatchNorm2d, k: int, *more: nn.BatchNorm2d) -> None:
+        layers: list[nn.Module] = []
+        channels = 2 * in_channels
+        for one in (norm, *more):
+            layers += [nn.Conv2d(channels, one.num_features, 1, bias=False), one, nn.LeakyReLU(0.2)]
+            channels = one.num_features
+        super().__init__(*layers)
         self.k = k
 
     def forward(self, x: torch.Tensor, cloud: torch.Tensor | None = None) -> torch.Tensor:

@@ -99,6 +99,19 @@ def knn_point(nsample: int, xyz: torch.Tensor, new_xyz: torch.Tensor) -> torch.T
     return square_distance(new_xyz, xyz).topk(nsample, dim=-1, largest=False)[1]
 
 
+def interpolate_features(xyz: torch.Tensor, centres: torch.Tensor, features: torch.Tensor) -> torch.Tensor:
+    """Features at points: the mean of those of the three nearest centres, weighted by 1/d². One centre: its features.
+
+    Shapes: xyz (B, N, 3), centres (B, S, 3), features (B, S, C) → (B, N, C). Qi et al., PointNet++, section 3.4.
+    """
+    if features.shape[1] == 1:
+        return features.expand(-1, xyz.shape[1], -1)
+    idx = knn_point(min(3, features.shape[1]), centres, xyz)
+    weights = 1 / (torch.sum((index_points(centres, idx) - xyz.unsqueeze(2)) ** 2, -1) + 1e-8)
+    weights = weights / weights.sum(dim=-1, keepdim=True)
+    return torch.sum(index_points(features, idx) * weights.unsqueeze(-1), dim=2)
+
+
 def knn(x: torch.Tensor, k: int) -> torch.Tensor:
     """Index of the k points nearest in feature space, the point itself included.
 

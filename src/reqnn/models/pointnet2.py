@@ -56,7 +56,7 @@ class _ThreeStages(nn.Module):
     sa1: SetAbstraction
     sa2: SetAbstraction
     sa3: SetAbstraction
-    head: ClassificationHead
+    head: nn.Module
     min_points: int
 
     def forward(self, points: torch.Tensor) -> torch.Tensor:

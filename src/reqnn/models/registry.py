@@ -93,8 +93,13 @@ def build_model(name: str, equivariant: bool = False, num_classes: int = 40, **o
     return entry.build(**(defaults | options))
 
 
-def example_points(model: nn.Module) -> torch.Tensor:
-    """Return a small cloud that the model accepts, (2, N, 3): the same each time, from a random state of its own."""
+def example_points(model: nn.Module) -> torch.Tensor | tuple[torch.Tensor, torch.Tensor]:
+    """Return a small cloud that the model accepts, (2, N, 3): the same each time, from a random state of its own.
+
+    A model with `categories` takes a cloud and a one-hot category, (2, categories).
+    """
     n = max(32, int(getattr(model, "min_points", 1)) + 1)
     n += n % 3 == 0  # so that only the last axis can be the one that holds vectors
-    return torch.randn(2, n, 3, generator=torch.Generator().manual_seed(0))
+    points = torch.randn(2, n, 3, generator=torch.Generator().manual_seed(0))
+    categories = int(getattr(model, "categories", 0))
+    return (points, torch.eye(categories)[[0, -1]]) if categories else points

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from reqnn.train.reconstruction import evaluate_reconstruction as evaluate_reconstruction
     from reqnn.train.run import Run as Run
     from reqnn.train.run import load_run as load_run
+    from reqnn.train.segmentation import SegmentationEvaluation as SegmentationEvaluation
+    from reqnn.train.segmentation import evaluate_segmentation as evaluate_segmentation
     from reqnn.train.sync import synchronise as synchronise
 
 _HOMES = {
@@ -31,6 +33,7 @@ _HOMES = {
     "presets": ("preset",),
     "reconstruction": ("ReconstructionEvaluation", "evaluate_reconstruction"),
     "run": ("Run", "load_run"),
+    "segmentation": ("SegmentationEvaluation", "evaluate_segmentation"),
     "sync": ("synchronise",),
 }
 __all__ = sorted(name for names in _HOMES.values() for name in names)

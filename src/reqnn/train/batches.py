@@ -31,7 +31,7 @@ class Batches(Dataset[tuple[Tensor, Tensor]]):
 
     Each epoch has its own order; an incomplete last batch is dropped.
 
-    Shapes: item: points (batch / processes, N, 3), labels (batch / processes,)
+    Shapes: item: points (batch / processes, N, 3), labels (batch / processes,) or, for segmentation, (batch / processes, 1 + N)
     """
 
     def __init__(self, clouds: PointClouds, config: TrainConfig, rank: int = 0, processes: int = 1) -> None:
@@ -42,6 +42,7 @@ class Batches(Dataset[tuple[Tensor, Tensor]]):
             setting = "sampled_from" if config.sampled_from else "points"
             raise InputError(f"{setting} is {wanted}, but the clouds have only {present} points")
         self.clouds, self.config, self.rank, self.processes = clouds, config, rank, processes
+        self.targets = targets(clouds, config)
         self.steps_per_epoch = len(clouds) // config.batch
         self.augmentation = augmentation(config, clouds.up)
         self._order: tuple[int, Tensor] | None = None
@@ -53,15 +54,26 @@ class Batches(Dataset[tuple[Tensor, Tensor]]):
         epoch, place = divmod(step, self.steps_per_epoch)
         batch = self.config.batch
         index = self._epoch_order(epoch)[place * batch : (place + 1) * batch]
-        points, labels = self.clouds.points[index], self.clouds.labels[index]
+        points, labels = self.clouds.points[index], self.targets[index]
         generator = torch.Generator().manual_seed(derived_seed(self.config.seed, AUGMENTATION, step))
         # Each process augments the whole batch, so that the result does not depend on their number.
         if self.config.sampled_from:
-            points = random_subset(points[:, : self.config.sampled_from], generator, self.config.points)
+            points, labels = self._subset(points, labels, generator)
+        if labels.dim() == 2:
+            labels = labels[:, : 1 + self.config.points]
         points = self.augmentation(points[:, : self.config.points], generator)
         share = batch // self.processes
         mine = slice(self.rank * share, (self.rank + 1) * share)
         return points[mine], labels[mine]
+
+    def _subset(self, points: Tensor, labels: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
+        """Random points of each cloud, and their parts if there are any."""
+        points = points[:, : self.config.sampled_from]
+        if labels.dim() == 1:
+            return random_subset(points, generator, self.config.points), labels
+        parts = labels[:, 1 : 1 + self.config.sampled_from, None].to(points.dtype)
+        both = random_subset(torch.cat([points, parts], dim=-1), generator, self.config.points)
+        return both[..., :3], torch.cat([labels[:, :1], both[..., 3].long()], dim=1)
 
     def _epoch_order(self, epoch: int) -> Tensor:
         if self._order is None or self._order[0] != epoch:
@@ -79,6 +91,17 @@ class Batches(Dataset[tuple[Tensor, Tensor]]):
             pin_memory=pinned,
             worker_init_fn=_ignore_interrupts,
         )
+
+
+def targets(clouds: PointClouds, config: TrainConfig) -> Tensor:
+    """What the task compares with: labels (S,); for segmentation labels and the parts of points, (S, 1 + N)."""
+    if config.task != "segmentation":
+        return clouds.labels
+    if clouds.parts is None:
+        raise InputError(
+            f"{clouds.name} has no parts to learn; segmentation needs a data set with parts, such as shapenet-part"
+        )
+    return torch.cat([clouds.labels[:, None], clouds.parts], dim=1)
 
 
 def augmentation(config: TrainConfig, up: str) -> Augmentation:

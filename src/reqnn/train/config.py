@@ -15,7 +15,7 @@ Protocol = Literal["NR", "y", "z", "vertical", "AR"]
 """Rotations: none, about one axis, about the data set's vertical axis, arbitrary."""
 
 
-Task = Literal["classification", "reconstruction"]
+Task = Literal["classification", "segmentation", "reconstruction"]
 TASKS = get_args(Task)
 
 
@@ -54,7 +54,8 @@ class TrainConfig:
     rule_options: JsonObject = field(default_factory=dict)
     """Constants of the rule set: '{"c": "mean"}'."""
     task: Task = "classification"
-    """classification, or reconstruction of the input (networks that output clouds: autoencoder, pointnet_reconstruction)."""
+    """classification; segmentation (networks with an output per point: dgcnn_parts, pointnet2_parts, pointnet_parts);
+    or reconstruction of the input (networks that output clouds: autoencoder, pointnet_reconstruction)."""
     loss: Literal["auto", "mse", "chamfer"] = "auto"
     """Reconstruction: mse compares point by point, chamfer as sets. auto: mse if the network maps each point."""
 
@@ -164,7 +165,9 @@ class TrainConfig:
         enough = self.sampled_from == 0 or self.sampled_from >= self.points
         self._require(enough, "sampled_from", f"must be 0 or at least points = {self.points}")
         free = self.loss == "auto" or self.task == "reconstruction"
-        self._require(free, "loss", "must be auto for classification; mse and chamfer belong to --task reconstruction")
+        self._require(free, "loss", f"must be auto for {self.task}; mse and chamfer belong to --task reconstruction")
+        kept = self.point_dropout == 0 or self.task != "segmentation"
+        self._require(kept, "point_dropout", "must be 0 for segmentation: a point that moves onto another has no part")
         shares = self.devices * self.accumulate
         self._require(self.batch % shares == 0, "batch", f"must divide by devices × accumulate = {shares}")
 

@@ -20,6 +20,7 @@ from torch import nn
 
 from reqnn import data
 from reqnn.data.dataset import PointClouds
+from reqnn.data.loading import known_set
 from reqnn.errors import InputError, Stopped
 from reqnn.train import checkpoint
 from reqnn.train.batches import Batches
@@ -28,7 +29,7 @@ from reqnn.train.config import TrainConfig, load_config, resumed
 from reqnn.train.log import Display, RunLog
 from reqnn.train.optimization import make_optimizer
 from reqnn.train.processes import Interruption, connect, reproducible, resolved_precision
-from reqnn.train.run import START, Run, build_network, load_run, start_from
+from reqnn.train.run import START, Run, build_network, load_run, output_names, start_from
 from reqnn.train.sync import synchronise
 from reqnn.train.task import make_task
 from reqnn.train.training import Training
@@ -51,7 +52,7 @@ def fit(
     Args:
         train, validation: clouds for training and for selecting the best weights. Default: those of the settings.
         model: your own network instead of that of the settings: clouds (B, N, 3) to logits (B, classes), or to clouds
-            for reconstruction.
+            for reconstruction; for segmentation clouds and one-hot categories to logits (B, N, parts).
         resume: resume the run in the folder, if any; reproduces the uninterrupted run bit for bit.
         quiet: print nothing.
 
@@ -94,13 +95,18 @@ def choose_clouds(
     if config.limit is not None and config.limit < len(train):
         order = torch.randperm(len(train), generator=torch.Generator().manual_seed(0))
         train = train.subset(order[: config.limit])
+    if validation is None and config.task == "segmentation":
+        known = known_set(config.data)
+        if known is not None and known.validation:
+            validation = data.load(config.data, "val", points=config.points, root=config.root)
     if validation is None:
         train, validation = data.split_validation(train, config.validation, seed=0)
     if not len(validation):
         raise InputError(f"{train.name}: no clouds are left for validation; raise validation or give more clouds")
     if config.fraction < 1:
         train, _ = data.split_validation(train, 1 - config.fraction, seed=config.seed)
-    return train, replace(validation, points=validation.points[:, : config.points], normals=None)
+    parts = None if validation.parts is None else validation.parts[:, : config.points]
+    return train, replace(validation, points=validation.points[:, : config.points], normals=None, parts=parts)
 
 
 def prepare(
@@ -109,9 +115,10 @@ def prepare(
     """Build network, optimizer and batches, restore the checkpoint if any, and check the folder."""
     from reqnn.provenance import provenance
 
-    network = build_network(config, len(train.classes)) if model is None else model
+    names = output_names(config, train)
+    network = build_network(config, len(names), len(train.classes)) if model is None else model
     begun = (config.folder / checkpoint.STATE).exists()
-    began_with = start_from(network, config, train.classes) if config.start_from is not None and not begun else None
+    began_with = start_from(network, config, names) if config.start_from is not None and not begun else None
     batches = Batches(train, config, fabric.global_rank, fabric.world_size)
     if fabric.is_global_zero:
         checkpoint.check_disk(config.folder, network, config.ema > 0)
@@ -127,7 +134,9 @@ def prepare(
     progress = checkpoint.load_state(config.folder, network, optimizer, average) or Progress()
     precision = resolved_precision(config, fabric.device.type)
     progress.inputs_fingerprint = check_inputs(progress.inputs_fingerprint, train, validation, precision, config.folder)
-    return Training(config, make_task(config), fabric, network, wrapped, optimizer, average, batches, validation, progress)
+    return Training(
+        config, make_task(config, train), fabric, network, wrapped, optimizer, average, batches, validation, progress
+    )
 
 
 def check_inputs(

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from rich.table import Table
 
 from reqnn.extras import need
 from reqnn.train.evaluation import Evaluation
 from reqnn.train.reconstruction import Comparison
+from reqnn.train.segmentation import SegmentationEvaluation
 
 ORIGINALS = ("#b8860b", "#c44e52", "#8c564b", "#e08214")
 REVISED = ("#1f5fa8", "#2a9d8f", "#5b4fa2", "#4c9fd6")
@@ -77,13 +79,32 @@ def overall(found: dict[str, list[Evaluation]]) -> Table:
     return table
 
 
-def by_class(found: dict[str, list[Evaluation]]) -> Table:
-    """The accuracy per class, one column per network and protocol."""
+def by_class(found: dict[str, list[Any]], what: str = "accuracy") -> Table:
+    """The accuracy, or another share, per class, one column per network and protocol."""
     columns = [(name, result) for name, results in found.items() for result in results]
-    table = Table("class", *(f"{name}, {result.protocol}" for name, result in columns), title="accuracy by class, %")
+    table = Table("class", *(f"{name}, {result.protocol}" for name, result in columns), title=f"{what} by class, %")
     for label in columns[0][1].per_class:
         values = [result.per_class.get(label) for _, result in columns]
         table.add_row(label, *("–" if value is None else f"{100 * value:.1f}" for value in values))
+    return table
+
+
+def segmentation(found: dict[str, list[SegmentationEvaluation]]) -> Table:
+    """One row per network and protocol: mean IoU, and whether the answers of points change with the rotation."""
+    table = Table(
+        "network", "rotations", "shapes", "instance mIoU", "class mIoU", "points right", "answer changes", "logit change"
+    )
+    for name, results in found.items():
+        for result in results:
+            once = result.copies == 1
+            table.add_row(
+                name,
+                result.protocol if once else f"{result.protocol} × {result.copies}",
+                str(result.shapes),
+                *(f"{100 * value:.2f} %" for value in (result.instance_miou, result.class_miou, result.accuracy)),
+                "" if once else f"{100 * result.inconsistent:.3f} % of points",
+                "" if once else f"{result.logit_change:.2g}",
+            )
     return table
 
 

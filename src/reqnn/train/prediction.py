@@ -13,14 +13,15 @@ from reqnn.nn.batch_norm import QuaternionBatchNorm
 
 
 @torch.no_grad()
-def predict(model: nn.Module, points: Tensor, batch: int = 64) -> Tensor:
+def predict(model: nn.Module, points: Tensor, batch: int = 64, *more: Tensor) -> Tensor:
     """Outputs in eval mode, batch by batch, on the network's device and in its dtype; the result on the CPU.
 
-    Shapes: points (S, N, 3) -> (S, classes) float32, or float64 for a network in float64
+    Shapes: points (S, N, 3), further inputs (S, *) -> (S, classes) float32, or float64 for a network in float64
     """
     like = next(model.parameters())
     with evaluating(model):
-        logits = [model(part.to(like.device, like.dtype)).cpu() for part in points.split(batch)]
+        parts = zip(*(x.to(like.dtype).split(batch) for x in (points, *more)), strict=True)
+        logits = [model(*(x.to(like.device) for x in part)).cpu() for part in parts]
     if not logits:
         return torch.empty(0, 0)
     whole = torch.cat(logits)
@@ -40,8 +41,10 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 
 
 @torch.no_grad()
-def recalibrate(model: nn.Module, batches: Iterable[Tensor]) -> int:
+def recalibrate(model: nn.Module, batches: Iterable[Tensor | tuple[Tensor, ...]]) -> int:
     """Set the running statistics of all batch-norms to their means over some batches (B, N, 3); return the number of batches.
+
+    A batch is a tuple if the network has further inputs.
 
     A running average lags by about ten steps: while weights change fast, a network in eval mode divides by outdated statistics,
     and where no mean is subtracted such factors multiply. All other layers are in eval mode. Without batches nothing changes.
@@ -52,10 +55,10 @@ def recalibrate(model: nn.Module, batches: Iterable[Tensor]) -> int:
     count = 0
     try:
         with evaluating(model):
-            for points in batches:
+            for inputs in batches:
                 if count == 0:
                     _restart(norms)
-                model(points.to(like.device, like.dtype))
+                model(*(x.to(like.device, like.dtype) for x in (inputs if isinstance(inputs, tuple) else (inputs,))))
                 count += 1
     finally:
         for norm, momentum in zip(norms, momenta, strict=True):

@@ -32,6 +32,9 @@ _QUICK_OPTIONS: dict[str, dict[str, Any]] = {
     "pointconv": {"npoint": [128, 32], "nsample": [16, 16]},
     "point2sequence": {"width": 0.25, "npoint": 64, "nsample": [8, 16, 24, 32]},
     "rscnn": {"npoint": [128, 32], "radius": [0.3, 0.6], "nsample": [16, 16]},
+    "dgcnn_parts": {"k": 16},
+    "pointnet2_parts": {"npoint": [128, 32], "radius": [0.3, 0.6], "nsample": [16, 16]},
+    "pointnet_parts": {},
 }
 """Network → options beside half the width and no dropout."""
 _QUICK_WITHOUT_DROPOUT: dict[str, dict[str, Any]] = {
@@ -49,6 +52,9 @@ CONSTANTS: dict[str, dict[str, Any]] = {"paper": {"c": 0.1}, "full": {"unit": "p
 
 RECONSTRUCTING = ("autoencoder", "pointnet_reconstruction")
 """Networks that output clouds; their default task is reconstruction."""
+
+SEGMENTING = ("dgcnn_parts", "pointnet2_parts", "pointnet_parts")
+"""Networks with an output per point; their default task is segmentation."""
 
 # The paper states neither settings nor loss: those of its PointNet++.
 _PAPER_RECONSTRUCTION: dict[str, Any] = {**_PAPER, **_ADAM, "smoothing": 0.0}
@@ -71,13 +77,18 @@ def _sampled(model: str, points: int) -> dict[str, Any]:
     return {"points": _SAMPLED, "options": options} if {"sample", "npoint"} & options.keys() else {"options": options}
 
 
+def _task(model: str | None) -> str:
+    """The task of a network."""
+    return "reconstruction" if model in RECONSTRUCTING else "segmentation" if model in SEGMENTING else "classification"
+
+
 def preset(name: str, model: str | None = None, **settings: Any) -> TrainConfig:
     """The settings of a preset for a network; `settings` override them.
 
-    The default network is DGCNN, or the autoencoder for reconstruction; the default task is that of the network.
+    The default network is DGCNN, for reconstruction the autoencoder; the default task is that of the network.
     """
-    wanted = settings.get("task") or ("reconstruction" if model in RECONSTRUCTING else "classification")
-    model = model or ("autoencoder" if wanted == "reconstruction" else "dgcnn")
+    wanted = settings.get("task") or _task(model)
+    model = model or {"reconstruction": "autoencoder", "segmentation": "dgcnn_parts"}.get(wanted, "dgcnn")
     if wanted == "reconstruction" and name in PRESETS:
         values: dict[str, Any] = _PAPER_RECONSTRUCTION if name == "paper" else _QUICK_RECONSTRUCTION
     elif name == "paper":

@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from reqnn.data.dataset import PointClouds
 from reqnn.errors import InputError
 from reqnn.models.registry import model_entry
 from reqnn.rules import get_rules
@@ -39,17 +40,27 @@ class Run:
 
     model: nn.Module  # in eval mode, with the weights of the best epoch or of the given file
     config: TrainConfig
-    classes: tuple[str, ...]  # output i of a classifier is the logit of classes[i]
+    classes: tuple[str, ...]  # output i is the logit of classes[i]; for segmentation these are parts
     metrics: dict[str, Any] = field(default_factory=dict)  # the contents of metrics.json
     folder: Path | None = None
     row: dict[str, float] = field(default_factory=dict)  # of the log, at these weights
 
 
-def build_network(config: TrainConfig, classes: int) -> nn.Module:
-    """The network of the settings with new weights, seeded; torch's random state is not changed."""
+def output_names(config: TrainConfig, clouds: PointClouds) -> tuple[str, ...]:
+    """What the outputs of a network stand for: the classes, or the parts for segmentation."""
+    return clouds.part_names if config.task == "segmentation" else clouds.classes
+
+
+def build_network(config: TrainConfig, classes: int, categories: int = 0) -> nn.Module:
+    """The network of the settings with new weights, seeded; torch's random state is not changed.
+
+    `categories` is the size of its second input, if it has one.
+    """
     options = {name: _tuples(value) for name, value in config.options.items()}
     if "num_classes" in options:
         raise InputError(f"num_classes cannot be set: the data has {classes} classes")
+    if "categories" in model_entry(config.model).options:
+        options.setdefault("categories", categories)
     if "num_points" in model_entry(config.model).options:
         options.setdefault("num_points", config.points)  # output clouds have the size of the input
     rules = get_rules(config.rules)
@@ -107,7 +118,8 @@ def load_run(
     tensors, about = _load_weights(file)
     config, classes = config_from_dict(about["config"], str(file)), tuple(about["classes"])
     config = replace(config, options={**config.options, **(options or {})})
-    network = build_network(config, len(classes)) if model is None else model
+    categories = len({name.rpartition(" ")[0] for name in classes})
+    network = build_network(config, len(classes), categories) if model is None else model
     if config.precision == "64-true":
         network = network.double()
     load_model_tensors(network, tensors, str(file))

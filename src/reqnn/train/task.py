@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from reqnn.data.dataset import PointClouds, part_classes
 from reqnn.errors import InputError
 from reqnn.train.config import TrainConfig
 from reqnn.train.distance import chamfer_distance
@@ -20,6 +22,10 @@ class Task:
     name: str  # as in the settings
     metric: str  # its name in the log, after `train_` and `validation_`
     higher: bool  # whether higher values are better: then it is a share
+
+    def inputs(self, points: Tensor, labels: Tensor) -> tuple[Tensor, ...]:
+        """The inputs of the network for a batch."""
+        return (points,)
 
     def loss(self, outputs: Tensor, points: Tensor, labels: Tensor) -> Tensor:
         """The mean loss of a batch, a scalar."""
@@ -69,6 +75,67 @@ class Classification(Task):
     def scores(self, outputs: Tensor, points: Tensor, labels: Tensor) -> Tensor:
         """1 if correct, else 0."""
         return outputs.argmax(1) == labels
+
+
+@dataclass(frozen=True)
+class Segmentation(Task):
+    """Logits (B, N, parts) of points: cross entropy and mean IoU. Labels are (B, 1 + N): the category, and a part per point."""
+
+    name: str = "segmentation"
+    metric: str = "miou"
+    higher: bool = True
+    smoothing: float = 0.0
+    part_classes: tuple[int, ...] = ()  # the category of each part
+
+    def inputs(self, points: Tensor, labels: Tensor) -> tuple[Tensor, ...]:
+        """The clouds, and their categories one-hot, (B, categories)."""
+        return points, F.one_hot(labels[:, 0], max(self.part_classes) + 1).to(points.dtype)
+
+    def loss(self, outputs: Tensor, points: Tensor, labels: Tensor) -> Tensor:
+        """Cross entropy over all parts, also those of other categories; smoothed as `Classification`."""
+        self.check(outputs, points)
+        return Classification(smoothing=self.smoothing).loss(outputs.flatten(0, 1), points, labels[:, 1:].flatten())
+
+    def scores(self, outputs: Tensor, points: Tensor, labels: Tensor) -> Tensor:
+        """The mean IoU of each cloud over the parts of its category."""
+        return self.miou(self.answers(outputs, labels[:, 0]), labels[:, 1:], labels[:, 0])
+
+    def check(self, outputs: Tensor, points: Tensor) -> None:
+        """Raise `InputError` unless the outputs are logits of points."""
+        if outputs.shape != (*points.shape[:2], len(self.part_classes)):
+            raise InputError(
+                f"the network returns {tuple(outputs.shape)} for clouds {tuple(points.shape)}; segmentation needs logits "
+                f"(B, N, {len(self.part_classes)}), as from --model dgcnn_parts or pointnet2_parts"
+            )
+
+    def answers(self, outputs: Tensor, categories: Tensor) -> Tensor:
+        """The part of each point among those of the category: (B, N, parts), (B,) -> (B, N)."""
+        return outputs.masked_fill(~self._own(categories)[:, None], -torch.inf).argmax(-1)
+
+    def miou(self, answers: Tensor, parts: Tensor, categories: Tensor) -> Tensor:
+        """The mean IoU of each cloud: (B, N), (B, N), (B,) -> (B,)."""
+        return mean_iou(answers, parts, self._own(categories))
+
+    def _own(self, categories: Tensor) -> Tensor:
+        """Whether a part belongs to a category: (B,) -> (B, parts)."""
+        return torch.tensor(self.part_classes, device=categories.device) == categories[:, None]
+
+
+def mean_iou(answers: Tensor, parts: Tensor, own: Tensor) -> Tensor:
+    """The mean over parts of |A ∩ P| / |A ∪ P|, A the points with that answer, P those of that part; 1 if both are empty.
+
+    Shapes: answers, parts (B, N), own (B, parts) bool, the parts to average over -> (B,) float64.
+    """
+    kinds = own.shape[1]
+    first = kinds * torch.arange(len(parts), device=parts.device)[:, None]
+
+    def count(found: Tensor) -> Tensor:
+        return torch.bincount(found.flatten(), minlength=own.numel()).view_as(own)
+
+    both = count((parts + first)[answers == parts])
+    union = count(answers + first) + count(parts + first) - both
+    each = torch.where(union > 0, both / union.clamp(min=1).double(), 1.0)
+    return (each * own).sum(1) / own.sum(1)
 
 
 @dataclass(frozen=True)
@@ -124,8 +191,11 @@ def check_outputs(outputs: Tensor) -> None:
         )
 
 
-def make_task(config: TrainConfig) -> Task:
-    """The task of the settings."""
+def make_task(config: TrainConfig, clouds: PointClouds | None = None) -> Task:
+    """The task of the settings; segmentation needs the clouds, for their parts."""
+    if config.task == "segmentation" and clouds is not None:
+        kinds = part_classes(clouds.part_names, clouds.classes)
+        return Segmentation(smoothing=config.smoothing, part_classes=tuple(kinds))
     if config.task == "classification":
         return Classification(smoothing=config.smoothing)
     pointwise = config.model == "pointnet_reconstruction" if config.loss == "auto" else config.loss == "mse"

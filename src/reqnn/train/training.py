@@ -13,13 +13,13 @@ from reqnn.data.dataset import PointClouds
 from reqnn.errors import InputError
 from reqnn.revision.report import count_parameters
 from reqnn.train import checkpoint
-from reqnn.train.batches import Batches
+from reqnn.train.batches import Batches, targets
 from reqnn.train.checkpoint import Progress
 from reqnn.train.config import TrainConfig
 from reqnn.train.optimization import learning_rate, moving_average_
 from reqnn.train.prediction import predict, recalibrate
 from reqnn.train.processes import seed_step
-from reqnn.train.run import BEST, LAST, save_weights
+from reqnn.train.run import BEST, LAST, output_names, save_weights
 from reqnn.train.task import Task
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ class Training:
     progress: Progress
 
     def step(self, points: Tensor, labels: Tensor) -> None:
-        """One optimizer step on this process's share of a batch: points (b, N, 3), labels (b,)."""
+        """One optimizer step on this process's share of a batch: points (b, N, 3), labels (b,) or (b, 1 + N)."""
         config, progress, parts = self.config, self.progress, self.config.accumulate
         rate = learning_rate(config, progress.step, self.batches.steps_per_epoch)
         for group in self.optimizer.param_groups:
@@ -51,7 +51,7 @@ class Training:
         self.wrapped.train()
         for part, (some, wanted) in enumerate(zip(points.chunk(parts), labels.chunk(parts), strict=True)):
             with self.fabric.no_backward_sync(self.wrapped, enabled=part < parts - 1):  # type: ignore[arg-type]
-                outputs = self.wrapped(some)
+                outputs = self.wrapped(*self.task.inputs(some, wanted))
                 loss = self.task.loss(outputs, some, wanted)
                 self.fabric.backward(loss / parts)
             progress.count(loss.item(), self.task.scores(outputs.detach(), some, wanted).sum().item(), len(wanted))
@@ -70,7 +70,7 @@ class Training:
         progress, metric = self.progress, self.task.metric
         candidate = self.network if self.average is None else self.average
         with self.fabric.autocast():
-            recalibrate(candidate, self._recent_points())
+            recalibrate(candidate, self._recent_inputs())
         loss, score, count = self._summed(progress.sums)
         validation_loss, validation_score = self.validate(candidate)
         row = {
@@ -86,27 +86,28 @@ class Training:
         better = progress.end_epoch(row, self.task)
         if self.fabric.is_global_zero:
             for name in (BEST, LAST) if better else (LAST,):
-                save_weights(self.config.folder / name, candidate, self.config, self.validation.classes, row)
+                save_weights(self.config.folder / name, candidate, self.config, output_names(self.config, self.validation), row)
 
     def validate(self, network: nn.Module) -> tuple[float, float]:
         """Loss and metric on the validation clouds, distributed over the processes."""
         mine = slice(self.fabric.global_rank, None, self.fabric.world_size)
-        points, labels = self.validation.points[mine], self.validation.labels[mine]
+        points, labels = self.validation.points[mine], targets(self.validation, self.config)[mine]
         loss, score = 0.0, 0.0
         if len(labels):
             with self.fabric.autocast():
-                outputs = predict(network, points)
+                inputs = self.task.inputs(points, labels)
+                outputs = predict(network, inputs[0], 64, *inputs[1:])
             points = points.to(outputs.dtype)
             loss = self.task.loss(outputs, points, labels).item() * len(labels)
             score = self.task.scores(outputs, points, labels).sum().item()
         loss, score, count = self._summed([loss, score, len(labels)])
         return loss / count, score / count
 
-    def _recent_points(self) -> Iterator[Tensor]:
-        """The clouds of the last `recalibrate` training batches."""
+    def _recent_inputs(self) -> Iterator[tuple[Tensor, ...]]:
+        """The inputs of the network in the last `recalibrate` training batches."""
         last = self.progress.step
         for step in range(max(0, last - self.config.recalibrate), last):
-            yield self.batches[step][0]
+            yield self.task.inputs(*self.batches[step])
 
     def save(self) -> None:
         """Write a checkpoint."""

@@ -1,0 +1,1 @@
+"""Part segmentation on ShapeNet Part in any orientation: ordinary networks and revised ones."""
