@@ -83,7 +83,7 @@ class Choices:
                 self.auto_real = False
             elif self._squash():
                 return
-            elif self.open:
+            elif self.open and self.gates:
                 raise NoRuleError(
                     "an output looks like coordinates, which rotate, but what it is made of is real"
                     f"{_behind(self.gates)}. If it is no coordinates, say so: outputs=('real',), one entry per output",
