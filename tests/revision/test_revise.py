@@ -450,9 +450,11 @@ def test_head_is_found():
     assert revised(BY_NAME["latent_autoencoder"]).report.to_real == []
 
 
-def test_a_global_latent_with_to_real_none_gives_real_numbers():
+def test_a_cloud_on_the_other_axis_needs_outputs():
     """(B, 3, N) in and (B, N, 3) out: the shapes do not say that the output is a cloud."""
-    net = reqnn.revise(dense_outputs.LatentAutoencoder(), torch.randn(4, 3, 24))
+    with pytest.raises(InputError, match="three classes"):
+        reqnn.revise(dense_outputs.LatentAutoencoder(), torch.randn(4, 3, 24))
+    net = reqnn.revise(dense_outputs.LatentAutoencoder(), torch.randn(4, 3, 24), outputs=("real",))
     assert net.report.to_real == ["decoder.0"]
 
 

@@ -81,15 +81,46 @@ class Choices:
                 self.keep.add(self.found.pop())
             elif self.auto_real:
                 self.auto_real = False
+            elif self._squash():
+                return
+            elif self.open and self.gates:
+                raise NoRuleError(
+                    "an output looks like coordinates, which rotate, but what it is made of is real"
+                    f"{_behind(self.gates)}. If it is no coordinates, say so: outputs=('real',), one entry per output",
+                    "the model's output",
+                    event.layer or None,
+                )
             else:
                 self.rotating = [False] * len(self.rotating)  # as the names in to_real= want it
         else:
             assert isinstance(event, NoRuleError)
-            if self._rotate_back(twin, event.layer or "") or self._into_frame(event, twin):
+            if self._both_real(event) or self._rotate_back(twin, event.layer or "") or self._into_frame(event, twin):
                 return
             if not self.open or self.auto_real or not any(self.rotating) or all(self.rotating):
                 raise event
             self.auto_real, self.rotating = True, [False] * len(self.rotating)  # they only looked like coordinates
+
+    def _squash(self) -> bool:
+        """Whether the last layer that feeds a tanh makes vectors from now on, which tanh shortens."""
+        name = next((name for name, gate in reversed(self.gates.items()) if gate == "tanh" and name not in self.keep), None)
+        if name is None:
+            return False
+        self.keep.add(name)
+        del self.gates[name]
+        return True
+
+    def _both_real(self, event: NoRuleError) -> bool:
+        """Whether one summand became real for a gate or a head, so that the layer that makes the other does, too."""
+        if event.operation not in ("add", "sub", "cat") or "a real tensor" not in event.reason:
+            return False
+        if any(self.rotating):
+            return self._squash()
+        if event.operation == "cat" or not (self.gates or self.found):
+            return False
+        if event.source is None or event.source in self.real_before:
+            return False
+        self.gates[event.source] = event.operation
+        return True
 
     def _rotates_back(self, layer: str) -> bool:
         """Whether the submodule that made an output in the real part gives coordinates from now on."""
@@ -162,3 +193,7 @@ class Choices:
         if plan.vector_layers:
             notes.append(f"the outputs of {', '.join(plan.vector_layers)} are vectors (3 channels became 1 quaternion)")
         return notes
+
+
+def _behind(gates: dict[str, str]) -> str:
+    return " behind " + ", ".join(f"'{name}' (it feeds {gate})" for name, gate in gates.items()) if gates else ""

@@ -59,4 +59,10 @@ def rotating_outputs(
         like = [i for i in numbers if rank > 2 and found[i].dim() == rank and found[i].shape[axis] == 3]
         if args[position].shape[1:] != (3, 3):
             like = [i for i in like if found[i].shape[1:] != (3, 3)]  # the matrices of a spatial transformer
+        if rank == 3 and any(found[i].dim() == 3 and found[i].shape[axis] != 3 == found[i].shape[-axis % 3] for i in numbers):
+            raise InputError(
+                f"the coordinates of the input {tuple(args[position].shape)} are on axis {axis}, and an output has 3 on the "
+                f"other one ({', '.join(str(tuple(found[i].shape)) for i in numbers)}): coordinates, or three classes? Pass "
+                f"outputs= with 'vectors' or 'real' for each of the {len(numbers)} tensors that the model returns"
+            )
     return [i in like for i in range(len(found))]

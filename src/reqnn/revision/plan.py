@@ -72,6 +72,7 @@ class Plan:
         self.dropped: list[str] = []
         self.heads: list[str] = []
         self.vector_layers: dict[str, str] = {}
+        self.keep: set[str] = set()  # layers that must not become real, since coordinates come from them
         self.visited: set[str] = set()
         self.reshaped: list[str] = []
         self.makers: dict[int, tuple[weakref.ref[Tensor], str]] = {}  # real tensors by their ids → who returned them last

@@ -115,6 +115,7 @@ def revise(
         choices.place(twin, inputs.first[1])
         net = RevisedModel(twin, inputs, rule_set, strict, choices.auto_real)
         plan = Plan(twin)
+        plan.keep = choices.keep
         try:
             dry_run(net, plan, args, choices.rotating, choices.keep)
             break

@@ -20,15 +20,19 @@ OUTPUT = "(output)"
 Visit = Callable[[str, Any], None]
 
 _DROPOUTS = {"dropout", "dropout1d", "dropout2d", "dropout3d", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"}
+_DRAWS = {"rand", "randn", "rand_like", "randn_like", "uniform_", "normal_"}
 _FACTORIES = {"zeros", "ones", "empty", "full", "eye", "tensor", "arange", "linspace", "logspace", "rand", "randn"}
 
 
 class _PlainPass(TorchFunctionMode):
-    """Functional dropout is the identity, and tensors that the network's code makes have the copy's dtype."""
+    """Functional dropout is the identity, and tensors that the network's code makes have the copy's dtype.
 
-    def __init__(self, dtype: torch.dtype) -> None:
+    All `clouds` of a batch get the same random numbers (the grids of AtlasNet), as a cloud alone would.
+    """
+
+    def __init__(self, dtype: torch.dtype, clouds: int) -> None:
         super().__init__()
-        self.dtype = dtype
+        self.dtype, self.clouds = dtype, clouds
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: dict | None = None) -> Any:
         kwargs = kwargs or {}
@@ -41,6 +45,8 @@ class _PlainPass(TorchFunctionMode):
         if func is Tensor.float and args[0].is_floating_point():
             return args[0].to(self.dtype)
         result = func(*args, **kwargs)
+        if name in _DRAWS and type(result) is Tensor and result.dim() > 1 and result.shape[0] == self.clouds:
+            result.detach().copy_(result.detach()[:1].clone())
         if name in _FACTORIES and kwargs.get("dtype") is None and type(result) is Tensor and result.is_floating_point():
             return result.to(self.dtype)
         return result
@@ -72,7 +78,8 @@ class WatchedCopy:
         self._visit, self.raw_output = visit, None
         self._calls.clear()
         args = tuple(x.clone() if isinstance(x, Tensor) else x for x in args)  # the network may write into them
-        with torch.no_grad(), self._own_random_state(), _PlainPass(self.dtype):
+        clouds = next((x.shape[0] for x in args if isinstance(x, Tensor) and x.dim() > 2), 0)
+        with torch.no_grad(), self._own_random_state(), _PlainPass(self.dtype, clouds):
             output = self.net(*args)
         if visit is not None:
             with torch.no_grad():

@@ -20,13 +20,14 @@ _KINDS = {
         "softmax", "softmin", "gumbel_softmax", "logsumexp",
     ),
     "a gate must come from invariants (inner products, norms), not from quaternions themselves": (
-        "sigmoid", "tanh", "hardsigmoid", "logsigmoid", "log_sigmoid", "softsign", "glu", "erf", "threshold", "_threshold",
+        "sigmoid", "hardsigmoid", "logsigmoid", "log_sigmoid", "softsign", "glu", "erf", "threshold", "_threshold",
     ),
     "the exponential of coordinates depends on the orientation": ("exp", "exp2", "expm1"),
     "sines and cosines of coordinates depend on the orientation": ("sin", "cos", "tan"),
     "an element-wise function of coordinates is not equivariant": ("log", "log2", "log1p", "sqrt", "rsqrt", "reciprocal"),
     "quaternions are not ordered; compare norms": ("gt", "lt", "ge", "le", "eq", "ne"),
 }  # fmt: skip
+_WHY_TANH = next(why for why, names in _KINDS.items() if "sigmoid" in names)
 
 
 def real_before(x: Any, name: str, why: str) -> NoRuleError:
@@ -49,3 +50,15 @@ def _gate(name: str, why: str) -> None:
 for _why, _names in _KINDS.items():
     for _name in _names:
         _gate(_name, _why)
+
+
+@algebra.rule("tanh", row=ROW, extension=True)
+def tanh(x: Any) -> Tensor:
+    """``tanh``: the layer that feeds it becomes real; if coordinates come from that layer, v·tanh‖v‖/‖v‖."""
+    plan = x.context.plan
+    if plan is not None and x.source in plan.keep:
+        plan.output_vectors(x)
+    if x.axis is None or set(x.vectors) - {"v", "l"} or (plan is not None and x.source not in plan.keep):
+        raise real_before(x, "tanh", _WHY_TANH)
+    norm = x.norm_of_elements()
+    return x.same(x.components * (norm.tanh() / norm.clamp(min=1e-12)))
