@@ -25,10 +25,10 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from reqnn.kernels import edge_loops
-from reqnn.kernels.groups import Groups
+from reqnn.kernels.by_hand import by_hand
+from reqnn.kernels.groups import Chunk, Groups
 from reqnn.kernels.power import Power
 from reqnn.kernels.products import outer, times
 from reqnn.kernels.rows import relu, relu_reference
@@ -48,7 +48,7 @@ def total_power(y: Tensor, z: Tensor | None, groups: Groups) -> Tensor:
     if not loops_run_on(y):
         return (rows(y, z, groups).detach().square().sum(1) * groups.weight[:, None]).sum(0).double()
     sums = torch.empty(-(-groups.centres // CENTRES), y.shape[2], dtype=torch.float64)
-    run(edge_loops.power, y, _or_empty(y, z), groups.neighbour, groups.start, groups.weight, sums)
+    run(edge_loops.power, y, or_empty(y, z), *groups.weighted, sums)
     return sums.sum(0)
 
 
@@ -63,111 +63,108 @@ def activated(y: Tensor, z: Tensor | None, power: Power, c: float, groups: Group
     return relu_reference(e, power.scale().to(e.dtype), c)
 
 
-def _or_empty(y: Tensor, z: Tensor | None) -> Tensor:
+def or_empty(y: Tensor, z: Tensor | None) -> Tensor:
+    """z as loops want it."""
     return y.new_empty(0, *y.shape[1:]) if z is None else z
 
 
-def _chunks(y: Tensor, z: Tensor, power: Power, c: float, groups: Groups) -> Iterator[tuple[Tensor, int, int, slice]]:
-    """h = ReLU(s·e) of a chunk of rows and its centres; each overwrites the one before."""
+def _chunks(y: Tensor, z: Tensor, power: Power, c: float, groups: Groups) -> Iterator[tuple[Tensor, Chunk]]:
+    """h = ReLU(s·e) of a chunk of rows; each overwrites the one before."""
     scale, buffer = power.scale().to(y.dtype), y.new_empty(groups.widest(), 3, y.shape[2])
-    for first, last, part in groups.chunks():
-        h = buffer[: part.stop - part.start]
-        run(edge_loops.relu, y, z, groups.neighbour, groups.start, first, last, scale, c, h)
-        yield h, first, last, part
+    for chunk in groups.chunks():
+        h = buffer[: len(chunk)]
+        run(edge_loops.relu, y, z, *chunk.where, scale, c, h)
+        yield h, chunk
 
 
-class _Pull:
-    """The way back through ReLU(s·e), a chunk of rows at a time, to y, z and the statistic."""
+class Ends:
+    """Gradients of edges, a chunk of rows at a time, on their way to y and z."""
 
-    def __init__(self, y: Tensor, z: Tensor, power: Power, c: float, groups: Groups) -> None:
-        self.y, self.z, self.power, self.c, self.groups = y, z, power, c, groups
-        self.gathered = len(z) > 0
-        self.scale = power.scale().to(y.dtype)
+    def __init__(self, y: Tensor, z: Tensor) -> None:
+        self.y, self.z, self.gathered = y, z, len(z) > 0
         self.of_y = torch.zeros_like(y) if self.gathered else torch.empty_like(y)
         self.of_z = torch.zeros_like(z)
+
+    def room(self, chunk: Chunk) -> Tensor:
+        """Where the gradient of these rows is to be written."""
+        return self.y.new_empty(len(chunk), *self.y.shape[1:]) if self.gathered else self.of_y[chunk.part]
+
+    def take(self, of_e: Tensor, chunk: Chunk) -> None:
+        """Pass a chunk on."""
+        if self.gathered:
+            run(edge_loops.add_to_ends, of_e, *chunk.where, self.of_y, self.of_z)
+
+
+class _Pull(Ends):
+    """The way back through ReLU(s·e), a chunk of rows at a time, to y, z and the statistic."""
+
+    def __init__(self, y: Tensor, z: Tensor, power: Power, c: float) -> None:
+        super().__init__(y, z)
+        self.power, self.c, self.scale = power, c, power.scale().to(y.dtype)
         self.slopes = torch.zeros(y.shape[2], dtype=torch.float64)
 
-    def room(self, part: slice) -> Tensor:
-        """Where the gradient of h of these rows is to be written."""
-        return self.y.new_empty(part.stop - part.start, *self.y.shape[1:]) if self.gathered else self.of_y[part]
-
-    def take(self, of_h: Tensor, first: int, last: int) -> None:
-        """Pass a chunk on; it is overwritten."""
-        slopes, where = self.y.new_empty(last - first, self.y.shape[2]), (self.groups.neighbour, self.groups.start, first, last)
-        run(edge_loops.relu_back, self.y, self.z, *where, self.scale, self.c, of_h, slopes)
+    def take(self, of_h: Tensor, chunk: Chunk) -> None:
+        """Pass the gradient of h on; it is overwritten."""
+        slopes = self.y.new_empty(chunk.last - chunk.first, self.y.shape[2])
+        run(edge_loops.relu_back, self.y, self.z, *chunk.where, self.scale, self.c, of_h, slopes)
         self.slopes += slopes.double().sum(0)
+        super().take(of_h, chunk)
+
+    def finish(self, of_weight: Tensor, mean: Tensor, groups: Groups) -> tuple[Tensor | None, ...]:
+        """The gradients of y, z, the weight and the mean."""
+        of_mean = self.power.pull(self.slopes)
+        if not self.power.count:
+            return self.of_y, self.of_z, of_weight, of_mean.to(mean.dtype)
+        extra = self.power.share(of_mean).to(self.y.dtype)
         if self.gathered:
-            run(edge_loops.add_to_ends, of_h, *where, self.of_y, self.of_z)
-
-    def finish(self, mean: Tensor) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """The gradients of y, z and the mean."""
-        groups, of_mean = self.groups, self.power.pull(self.slopes)
-        if self.power.count:
-            extra = self.power.share(of_mean).to(self.y.dtype)
-            where = (groups.neighbour, groups.start, groups.weight)
-            if self.gathered:
-                run(edge_loops.spread, self.y, self.z, *where, extra, self.of_y, self.of_z)
-            else:
-                self.of_y.addcmul_(self.y, extra * groups.weight[:, None, None] if groups.padded else extra)
-        return self.of_y, self.of_z, None if self.power.count else of_mean.to(mean.dtype)
+            run(edge_loops.spread, self.y, self.z, *groups.weighted, extra, self.of_y, self.of_z)
+        else:
+            self.of_y.addcmul_(self.y, extra * groups.weight[:, None, None] if groups.padded else extra)
+        return self.of_y, self.of_z, of_weight, None
 
 
-class _Linear(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, y: Tensor, z: Tensor, weight: Tensor, mean: Tensor, power: Power, c: float, groups: Groups) -> Tensor:
-        ctx.save_for_backward(y, z, weight, mean)
-        ctx.power, ctx.c, ctx.groups = power, c, groups
-        out = y.new_empty(groups.rows, 3, weight.shape[0])
-        for h, _, _, part in _chunks(y, z, power, c, groups):
-            out[part] = times(h, weight)
-        return out
+def _linear(y: Tensor, z: Tensor, weight: Tensor, mean: Tensor, power: Power, c: float, groups: Groups) -> Tensor:
+    out = y.new_empty(groups.rows, 3, weight.shape[0])
+    for h, chunk in _chunks(y, z, power, c, groups):
+        out[chunk.part] = times(h, weight)
+    return out
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple:
-        y, z, weight, mean = ctx.saved_tensors
-        pull = _Pull(y, z, ctx.power, ctx.c, ctx.groups)
-        gradient, of_weight = gradient.contiguous(), torch.zeros_like(weight)
-        for h, first, last, part in _chunks(y, z, ctx.power, ctx.c, ctx.groups):
-            of_h = pull.room(part)
-            of_weight += outer(gradient[part], h)
-            of_h.copy_(times(gradient[part], weight.T))
-            pull.take(of_h, first, last)
-        of_y, of_z, of_mean = pull.finish(mean)
-        return of_y, of_z, of_weight, of_mean, None, None, None
+
+def _linear_back(
+    gradient: Tensor, y: Tensor, z: Tensor, weight: Tensor, mean: Tensor, power: Power, c: float, groups: Groups
+) -> tuple:
+    pull, of_weight = _Pull(y, z, power, c), torch.zeros_like(weight)
+    for h, chunk in _chunks(y, z, power, c, groups):
+        given, of_h = gradient[chunk.part], pull.room(chunk)
+        of_weight += outer(given, h)
+        of_h.copy_(times(given, weight.T))
+        pull.take(of_h, chunk)
+    return pull.finish(of_weight, mean, groups)
 
 
 def linear(y: Tensor, z: Tensor | None, weight: Tensor, power: Power, c: float, groups: Groups) -> Tensor:
     """W·ReLU(s·e) of every row. Shapes: weight (O, C) → (R, 3, O)"""
     if not loops_run_on(y):
         return activated(y, z, power, c, groups) @ weight.T
-    out: Tensor = _Linear.apply(y, _or_empty(y, z), weight, power.mean, power, c, groups)
+    tensors = (y, or_empty(y, z), weight, power.mean)
+    out: Tensor = by_hand(_linear, _linear_back, tensors, power, c, groups)
     return out
 
 
-class _Longest(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, y: Tensor, z: Tensor, groups: Groups, measured: bool) -> tuple[Tensor, Tensor, Tensor]:
-        winner, edge = torch.empty(z.shape[0], z.shape[2], dtype=torch.int32), torch.empty_like(z)
-        sums = torch.zeros(-(-z.shape[0] // 64), z.shape[2], dtype=torch.float64)
-        run(edge_loops.longest, y, z, groups.neighbour, groups.start, groups.weight, measured, winner, edge, sums)
-        ctx.save_for_backward(y, z, winner)
-        ctx.groups, ctx.measured = groups, measured
-        ctx.mark_non_differentiable(winner)
-        ctx.set_materialize_grads(False)
-        return edge, sums.sum(0), winner
+def _longest(y: Tensor, z: Tensor, groups: Groups, measured: bool) -> tuple[Tensor, Tensor, Tensor]:
+    winner, edge = torch.empty(z.shape[0], z.shape[2], dtype=torch.int32), torch.empty_like(z)
+    sums = torch.zeros(-(-z.shape[0] // 64), z.shape[2], dtype=torch.float64)
+    run(edge_loops.longest, y, z, *groups.weighted, measured, winner, edge, sums)
+    return edge, sums.sum(0), winner
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *gradients: Any) -> tuple:
-        y, z, winner = ctx.saved_tensors
-        groups, (of_edge, of_sums, _) = ctx.groups, gradients
-        of_edge = torch.zeros_like(z) if of_edge is None else of_edge.contiguous()
-        slope = z.new_zeros(z.shape[2]) if of_sums is None else (2 * of_sums).to(z.dtype)
-        of_y, of_z = torch.zeros_like(y), of_edge.clone()  # the loop adds to them
-        where = (groups.neighbour, groups.start, groups.weight)
-        run(edge_loops.longest_back, y, z, *where, winner, of_edge, slope, of_sums is not None, of_y, of_z)
-        return of_y, of_z, None, None
+
+def _longest_back(
+    of_edge: Tensor, of_sums: Tensor, y: Tensor, z: Tensor, winner: Tensor, groups: Groups, measured: bool
+) -> tuple:
+    of_y, of_z = torch.zeros_like(y), of_edge.clone()  # the loop adds to them
+    slope = (2 * of_sums).to(z.dtype)
+    run(edge_loops.longest_back, y, z, *groups.weighted, winner, of_edge, slope, measured, of_y, of_z)
+    return of_y, of_z
 
 
 def longest(y: Tensor, z: Tensor | None, groups: Groups, measured: bool) -> tuple[Tensor, Tensor, Tensor]:
@@ -178,7 +175,7 @@ def longest(y: Tensor, z: Tensor | None, groups: Groups, measured: bool) -> tupl
     if not loops_run_on(y):
         return _longest_reference(rows(y, z, groups), groups)
     z = y.new_zeros(groups.centres, *y.shape[1:]) if z is None else z
-    edge, sums, winner = _Longest.apply(y, z, groups, measured)
+    edge, sums, winner = by_hand(_longest, _longest_back, (y, z), groups, measured)
     return edge, sums, groups.places_of(winner)
 
 
@@ -191,44 +188,33 @@ def _longest_reference(e: Tensor, groups: Groups) -> tuple[Tensor, Tensor, Tenso
     return chosen, lengths.sum((0, 1)).double(), winner
 
 
-class _LongestLinear(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, y: Tensor, z: Tensor, weight: Tensor, mean: Tensor, power: Power, c: float, groups: Groups
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        shape = (groups.centres, weight.shape[0])
-        winner, out = torch.empty(shape, dtype=torch.int32), y.new_empty(shape[0], 3, shape[1])
-        sums = y.new_empty(shape)
-        for h, first, last, _ in _chunks(y, z, power, c, groups):
-            found = (winner[first:last], out[first:last], sums[first:last])
-            run(edge_loops.longest_rows, times(h, weight), groups.start, groups.weight, first, *found)
-        ctx.save_for_backward(y, z, weight, mean, winner)
-        ctx.power, ctx.c, ctx.groups = power, c, groups
-        ctx.mark_non_differentiable(winner)
-        return out, sums.double().sum(0), winner
+def _longest_linear(
+    y: Tensor, z: Tensor, weight: Tensor, mean: Tensor, power: Power, c: float, groups: Groups
+) -> tuple[Tensor, Tensor, Tensor]:
+    shape = (groups.centres, weight.shape[0])
+    winner, out, sums = torch.empty(shape, dtype=torch.int32), y.new_empty(shape[0], 3, shape[1]), y.new_empty(shape)
+    for h, chunk in _chunks(y, z, power, c, groups):
+        found = (x[chunk.centres] for x in (winner, out, sums))
+        run(edge_loops.longest_rows, times(h, weight), groups.start, groups.weight, chunk.first, *found)
+    return out, sums.double().sum(0), winner
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *gradients: Any) -> tuple:
-        y, z, weight, mean, winner = ctx.saved_tensors
-        groups: Groups = ctx.groups
-        pull, gradient = _Pull(y, z, ctx.power, ctx.c, groups), gradients[0].contiguous()
-        tilted = weight * (2 * gradients[1]).to(y.dtype)[:, None]
-        square = weight.T @ tilted  # Wᵀ t W
-        gram, partial = torch.zeros_like(square), y.new_zeros(TASKS, *weight.shape)
-        for h, first, last, part in _chunks(y, z, ctx.power, ctx.c, groups):
-            of_h = pull.room(part)
-            gram += outer(h, h)
-            if groups.padded:  # the first row of a group that is not full counts more than once
-                heavy = groups.start[first:last] - part.start
-                excess = (groups.weight[groups.start[first:last]] - 1)[:, None, None]
-                gram += outer(h[heavy] * excess, h[heavy])
-            of_h.copy_(times(h, square.T))
-            given = (winner[first:last], gradient[first:last], of_h, partial)
-            run(edge_loops.longest_rows_back, h, weight, groups.start, groups.weight, first, *given)
-            pull.take(of_h, first, last)
-        of_y, of_z, of_mean = pull.finish(mean)
-        return of_y, of_z, partial.sum(0) + tilted @ gram, of_mean, None, None, None
+
+def _longest_linear_back(of_out: Tensor, of_sums: Tensor, *saved: Any) -> tuple:
+    y, z, weight, mean, winner, power, c, groups = saved
+    pull, tilted = _Pull(y, z, power, c), weight * (2 * of_sums).to(y.dtype)[:, None]
+    square = weight.T @ tilted  # Wᵀ t W
+    gram, partial = torch.zeros_like(square), y.new_zeros(TASKS, *weight.shape)
+    for h, chunk in _chunks(y, z, power, c, groups):
+        of_h, firsts = pull.room(chunk), groups.start[chunk.centres]
+        gram += outer(h, h)
+        if groups.padded:  # the first row of a group that is not full counts more than once
+            heavy = h[firsts - chunk.part.start]
+            gram += outer(heavy * (groups.weight[firsts] - 1)[:, None, None], heavy)
+        of_h.copy_(times(h, square.T))
+        given = (winner[chunk.centres], of_out[chunk.centres], of_h, partial)
+        run(edge_loops.longest_rows_back, h, weight, groups.start, groups.weight, chunk.first, *given)
+        pull.take(of_h, chunk)
+    return pull.finish(partial.sum(0) + tilted @ gram, mean, groups)
 
 
 def longest_linear(
@@ -240,68 +226,60 @@ def longest_linear(
     """
     if not loops_run_on(y):
         return _longest_reference(activated(y, z, power, c, groups) @ weight.T, groups)
-    out, sums, winner = _LongestLinear.apply(y, _or_empty(y, z), weight, power.mean, power, c, groups)
+    tensors = (y, or_empty(y, z), weight, power.mean)
+    out, sums, winner = by_hand(_longest_linear, _longest_linear_back, tensors, power, c, groups)
     return out, sums, groups.places_of(winner)
 
 
-class _OuterSum(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, y: Tensor, z: Tensor, w: Tensor, mean: Tensor, power: Power, c: float, groups: Groups) -> Tensor:
-        ctx.save_for_backward(y, z, w, mean)
-        ctx.power, ctx.c, ctx.groups = power, c, groups
-        out = y.new_empty(groups.centres, y[0].numel(), w.shape[2])
-        for h, first, last, _ in _chunks(y, z, power, c, groups):
-            torch.bmm(h.view(-1, groups.size, out.shape[1]).mT, w[first:last], out=out[first:last])
-        return out.view(groups.centres, 3, y.shape[2], w.shape[2])
+def _outer_sum(y: Tensor, z: Tensor, w: Tensor, mean: Tensor, power: Power, c: float, groups: Groups) -> Tensor:
+    out = y.new_empty(groups.centres, y[0].numel(), w.shape[2])
+    for h, chunk in _chunks(y, z, power, c, groups):
+        torch.bmm(h.view(-1, groups.size, out.shape[1]).mT, w[chunk.centres], out=out[chunk.centres])
+    return out.view(groups.centres, 3, y.shape[2], w.shape[2])
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple:
-        y, z, w, mean = ctx.saved_tensors
-        groups: Groups = ctx.groups
-        pull, of_w, gradient = _Pull(y, z, ctx.power, ctx.c, groups), torch.empty_like(w), gradient.flatten(1, 2)
-        for h, first, last, part in _chunks(y, z, ctx.power, ctx.c, groups):
-            given, of_h = gradient[first:last], pull.room(part)
-            torch.bmm(h.view(-1, groups.size, h[0].numel()), given, out=of_w[first:last])
-            torch.bmm(w[first:last], given.mT, out=of_h.view(-1, groups.size, h[0].numel()))
-            pull.take(of_h, first, last)
-        of_y, of_z, of_mean = pull.finish(mean)
-        return of_y, of_z, of_w, of_mean, None, None, None
+
+def _outer_sum_back(
+    gradient: Tensor, y: Tensor, z: Tensor, w: Tensor, mean: Tensor, power: Power, c: float, groups: Groups
+) -> tuple:
+    pull, of_w, gradient = _Pull(y, z, power, c), torch.empty_like(w), gradient.flatten(1, 2)
+    for h, chunk in _chunks(y, z, power, c, groups):
+        given, of_h = gradient[chunk.centres], pull.room(chunk)
+        torch.bmm(h.view(-1, groups.size, h[0].numel()), given, out=of_w[chunk.centres])
+        torch.bmm(w[chunk.centres], given.mT, out=of_h.view(-1, groups.size, h[0].numel()))
+        pull.take(of_h, chunk)
+    return pull.finish(of_w, mean, groups)
 
 
 def outer_sum(y: Tensor, z: Tensor | None, w: Tensor, power: Power, c: float, groups: Groups) -> Tensor:
     """Σ_j ReLU(s·e_j) ⊗ w_j over each group, for groups without removed padding. Shapes: w (P, K, W) → (P, 3, C, W)"""
     if not loops_run_on(y):
         return torch.einsum("pkdc,pkw->pdcw", activated(y, z, power, c, groups)[groups.place], w)
-    out: Tensor = _OuterSum.apply(y, _or_empty(y, z), w.contiguous(), power.mean, power, c, groups)
+    tensors = (y, or_empty(y, z), w.contiguous(), power.mean)
+    out: Tensor = by_hand(_outer_sum, _outer_sum_back, tensors, power, c, groups)
     return out
 
 
-class _WeightedSum(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, y: Tensor, index: Tensor, w: Tensor) -> Tensor:
-        out = y.new_empty(index.shape[0], y.shape[1])
-        run(edge_loops.weighted, y, index, w, out)
-        ctx.save_for_backward(y, index, w)
-        return out
+def _weighted_sum(y: Tensor, w: Tensor, index: Tensor) -> Tensor:
+    out = y.new_empty(index.shape[0], y.shape[1])
+    run(edge_loops.weighted, y, index, w, out)
+    return out
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, gradient: Tensor) -> tuple:
-        y, index, w = ctx.saved_tensors
-        gradient, of_y, of_w = gradient.contiguous(), None, None
-        if ctx.needs_input_grad[0]:
-            of_y = torch.zeros_like(y)
-            run(edge_loops.weighted_back_y, index, w, gradient, of_y)
-        if ctx.needs_input_grad[2]:
-            of_w = torch.empty_like(w)
-            run(edge_loops.weighted_back_w, y, index, gradient, of_w)
-        return of_y, None, of_w
+
+def _weighted_sum_back(gradient: Tensor, y: Tensor, w: Tensor, index: Tensor) -> tuple:
+    of_y, of_w = None, None
+    if y.requires_grad:
+        of_y = torch.zeros_like(y)
+        run(edge_loops.weighted_back_y, index, w, gradient, of_y)
+    if w.requires_grad:
+        of_w = torch.empty_like(w)
+        run(edge_loops.weighted_back_w, y, index, gradient, of_w)
+    return of_y, of_w
 
 
 def weighted_sum(y: Tensor, index: Tensor, w: Tensor) -> Tensor:
     """Σ_k w[i, k]·y[index[i, k]]. Shapes: y (M, *), index and w (P, K) → (P, *)"""
     if not loops_run_on(y):
         return (y[index] * w.reshape(*w.shape, *[1] * (y.dim() - 1))).sum(1)
-    out: Tensor = _WeightedSum.apply(y.flatten(1).contiguous(), index.contiguous(), w.contiguous())
+    tensors = (y.flatten(1).contiguous(), w.contiguous())
+    out: Tensor = by_hand(_weighted_sum, _weighted_sum_back, tensors, index.contiguous())
     return out.unflatten(1, y.shape[1:])

@@ -13,8 +13,6 @@ from reqnn.kernels.compile import compiled, loop
 from reqnn.kernels.edge_loops import _edge, _sum
 from reqnn.kernels.full_loops import _found, _pulled
 
-ROWS = 64  # of a task
-
 
 @loop(fastmath={"contract"})
 def invariants(y, z, neighbour, start, first, last, count, out):  # type: ignore[no-untyped-def]
@@ -85,20 +83,27 @@ def _inner(a, b):  # type: ignore[no-untyped-def]
     return total
 
 
+@compiled(fastmath={"contract"})
+def _gates(s, scale, shift, gated, factor, gate):  # type: ignore[no-untyped-def]
+    """factor·γ(u) of one row."""
+    one, half = s.dtype.type(1), s.dtype.type(0.5)
+    for c in range(s.shape[0]):
+        u = scale[c] * s[c] + shift[c]
+        gate[c] = factor * (half + half * u / np.sqrt(one + u * u)) if gated else factor
+
+
 @loop(fastmath={"contract"})
 def activate(s, y, z, neighbour, start, first, last, scale, shift, unit, gated, slope, real, imaginary):  # type: ignore[no-untyped-def]
     """Both parts of the rows of some centres behind batch-norm, leaky ReLU (slope) and gate: (rows, C), (rows, 3, C)."""
-    channels = s.shape[1]
-    one, half = s.dtype.type(1), s.dtype.type(0.5)
+    channels, one = s.shape[1], s.dtype.type(1)
     for i in prange(first, last):
         room, gate = np.empty((3, channels), s.dtype), np.empty(channels, s.dtype)
         for r in range(start[i], start[i + 1]):
             e, here, out = _edge(y, z, neighbour[r], i, r, room), s[r], real[r - start[first]]
-            factor = _size(e, unit) if unit > 0 else one
+            _gates(here, scale, shift, gated, _size(e, unit) if unit > 0 else one, gate)
             for c in range(channels):
                 u = scale[c] * here[c] + shift[c]
                 out[c] = u if u > 0 else slope * u
-                gate[c] = factor * (half + half * u / np.sqrt(one + u * u)) if gated else factor
             for d in range(3):
                 row, to = e[d], imaginary[r - start[first], d]
                 for c in range(channels):
@@ -106,64 +111,14 @@ def activate(s, y, z, neighbour, start, first, last, scale, shift, unit, gated, 
 
 
 @loop(fastmath={"contract"})
-def activate_back(  # type: ignore[no-untyped-def]
-    s, y, z, neighbour, start, first, last, scale, shift, unit, gated, slope, of_real, of_imaginary, of_s, of_e, sums
-):
-    """The way back through `activate`, for given gradients of these rows: of_s (rows, C), of_e (rows, 3, C).
-
-    sums (last - first, 2, C): Σ ∂u and Σ ∂u·s of each centre. With the gradient g, γ′ = ½(1 + u²)^(−3/2) and the size f:
-    u gets f·γ′·⟨g, e⟩, e gets f·γ·g − f³/C·Σ_c γ⟨g, e⟩·e. of_e may be of_imaginary.
-    """
-    channels = s.shape[1]
-    one, half, zero, width = s.dtype.type(1), s.dtype.type(0.5), s.dtype.type(0), s.dtype.type(s.shape[1])
-    for i in prange(first, last):
-        room, work = np.empty((3, channels), s.dtype), np.empty((3, channels), s.dtype)
-        gate, rise, dot = work[0], work[1], work[2]
-        once, twice = sums[i - first, 0], sums[i - first, 1]
-        once[:] = 0
-        twice[:] = 0
-        for r in range(start[i], start[i + 1]):
-            e, here, q = _edge(y, z, neighbour[r], i, r, room), s[r], r - start[first]
-            given, out = of_real[q], of_s[q]
-            g0, g1, g2 = of_imaginary[q, 0], of_imaginary[q, 1], of_imaginary[q, 2]
-            e0, e1, e2 = e[0], e[1], e[2]
-            for c in range(channels):
-                dot[c] = g0[c] * e0[c] + g1[c] * e1[c] + g2[c] * e2[c]
-            if gated:
-                for c in range(channels):
-                    u = scale[c] * here[c] + shift[c]
-                    k = one / np.sqrt(one + u * u)
-                    gate[c] = half + half * u * k
-                    rise[c] = half * k * k * k
-            else:
-                gate[:] = one
-                rise[:] = zero
-            factor, shrink = one, zero
-            if unit > 0:
-                factor = _size(e, unit)
-                shrink = factor * factor * factor / width * _inner(gate, dot)
-            for c in range(channels):
-                u = scale[c] * here[c] + shift[c]
-                of_u = factor * rise[c] * dot[c] + (given[c] if u > 0 else slope * given[c])
-                once[c] += of_u
-                twice[c] += of_u * here[c]
-                out[c] = scale[c] * of_u
-            for d in range(3):
-                g, row, to = of_imaginary[q, d], e[d], of_e[q, d]
-                for c in range(channels):
-                    to[c] = factor * gate[c] * g[c] - shrink * row[c]
-
-
-@loop(fastmath={"contract"})
 def pool(  # type: ignore[no-untyped-def]
-    s, y, z, neighbour, start, weight, size, first, last, scale, shift, unit, gated, largest, winner, imaginary
+    s, y, z, neighbour, start, weight, size, first, last, scale, shift, unit, gated, slope, largest, winner, imaginary
 ):
     """The largest u of some centres and channels, its row counted from the first, and the mean of the imaginary parts.
 
     s, and y if z is empty, hold the rows of these centres only; the results are those of all centres.
     """
-    channels = s.shape[1]
-    one, half, share = s.dtype.type(1), s.dtype.type(0.5), s.dtype.type(1) / s.dtype.type(size)
+    channels, share = s.shape[1], s.dtype.type(1) / s.dtype.type(size)
     for i in prange(first, last):
         room, gate = np.empty((3, channels), s.dtype), np.empty(channels, s.dtype)
         best, place = largest[i], winner[i]
@@ -176,9 +131,7 @@ def pool(  # type: ignore[no-untyped-def]
             factor = share * weight[r]
             if unit > 0:
                 factor *= _size(e, unit)
-            for c in range(channels):
-                u = scale[c] * here[c] + shift[c]
-                gate[c] = factor * (half + half * u / np.sqrt(one + u * u)) if gated else factor
+            _gates(here, scale, shift, gated, factor, gate)
             for c in range(channels):
                 u = scale[c] * here[c] + shift[c]
                 larger = u > best[c]
@@ -191,29 +144,46 @@ def pool(  # type: ignore[no-untyped-def]
 
 
 @loop(fastmath={"contract"})
-def pool_back(  # type: ignore[no-untyped-def]
-    s, y, z, neighbour, start, weight, size, first, last, scale, shift, unit, gated, winner, of_largest, of_imaginary, *outputs
+def pull(  # type: ignore[no-untyped-def]
+    s,
+    y,
+    z,
+    neighbour,
+    start,
+    weight,
+    size,
+    first,
+    last,
+    scale,
+    shift,
+    unit,
+    gated,
+    slope,
+    winner,
+    of_real,
+    of_imaginary,
+    *outputs,
 ):
-    """The way back through `pool` for the rows of some centres: of_s, of_e and sums as in `activate_back`.
+    """The way back for the rows of some centres: of_s (rows, C), of_e (rows, 3, C), sums (last - first, 2, C): Σ ∂u and Σ ∂u·s.
 
-    Gradients are those of all centres.
+    Gradients are those of `activate` on these rows or, if there are winners, those of `pool` on all centres. With the gradient
+    g, γ′ = ½(1 + u²)^(−3/2) and the size f: u gets f·γ′·⟨g, e⟩, e gets f·γ·g − f³/C·Σ_c γ⟨g, e⟩·e.
     """
     of_s, of_e, sums = outputs
-    channels = s.shape[1]
+    channels, pooled = s.shape[1], winner.shape[0] > 0
     one, half, zero, width = s.dtype.type(1), s.dtype.type(0.5), s.dtype.type(0), s.dtype.type(s.shape[1])
     share = one / s.dtype.type(size)
     for i in prange(first, last):
-        room, work = np.empty((3, channels), s.dtype), np.empty((3, channels), s.dtype)
-        gate, rise, dot = work[0], work[1], work[2]
+        room, work = np.empty((3, channels), s.dtype), np.empty((4, channels), s.dtype)
+        gate, rise, dot, own = work[0], work[1], work[2], work[3]
         once, twice = sums[i - first, 0], sums[i - first, 1]
         once[:] = 0
         twice[:] = 0
-        wins, given = winner[i], of_largest[i]
-        g0, g1, g2 = of_imaginary[i, 0], of_imaginary[i, 1], of_imaginary[i, 2]
         for r in range(start[i], start[i + 1]):
             e, here, q, number = _edge(y, z, neighbour[r], i, r, room), s[r], r - start[first], r - start[i]
-            out, counted = of_s[q], share * weight[r]
-            e0, e1, e2 = e[0], e[1], e[2]
+            at, factor, shrink = i if pooled else q, share * weight[r] if pooled else one, zero
+            given, g0, g1, g2 = of_real[at], of_imaginary[at, 0], of_imaginary[at, 1], of_imaginary[at, 2]
+            e0, e1, e2, out = e[0], e[1], e[2], of_s[q]
             for c in range(channels):
                 dot[c] = g0[c] * e0[c] + g1[c] * e1[c] + g2[c] * e2[c]
             if gated:
@@ -225,17 +195,23 @@ def pool_back(  # type: ignore[no-untyped-def]
             else:
                 gate[:] = one
                 rise[:] = zero
-            factor, shrink = counted, zero
+            if pooled:
+                wins = winner[i]
+                for c in range(channels):
+                    own[c] = given[c] if wins[c] == number else zero
+            else:
+                for c in range(channels):
+                    own[c] = given[c] if scale[c] * here[c] + shift[c] > 0 else slope * given[c]
             if unit > 0:
                 f = _size(e, unit)
-                factor = counted * f
-                shrink = counted * f * f * f / width * _inner(gate, dot)
+                shrink = factor * f * f * f / width * _inner(gate, dot)
+                factor *= f
             for c in range(channels):
-                of_u = factor * rise[c] * dot[c] + (given[c] if wins[c] == number else zero)
+                of_u = factor * rise[c] * dot[c] + own[c]
                 once[c] += of_u
                 twice[c] += of_u * here[c]
                 out[c] = scale[c] * of_u
             for d in range(3):
-                g, row, to = of_imaginary[i, d], e[d], of_e[q, d]
+                g, row, to = of_imaginary[at, d], e[d], of_e[q, d]
                 for c in range(channels):
                     to[c] = factor * gate[c] * g[c] - shrink * row[c]

@@ -12,57 +12,33 @@ Shapes:
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
-from reqnn.kernels import edge_loops, full_edge_loops
-from reqnn.kernels.edges import _or_empty, rows
+from reqnn.kernels import full_edge_loops
+from reqnn.kernels.by_hand import by_hand
+from reqnn.kernels.edges import Ends, or_empty, rows
 from reqnn.kernels.full_rows import gate, unit_reference
-from reqnn.kernels.groups import Groups
+from reqnn.kernels.groups import Chunk, Groups
 from reqnn.kernels.run import loops_run_on, run
 
 BLOCK = 64  # rows that are summed up before sums are added in float64
 
 
-class Ends:
-    """Gradients of edges, a chunk of rows at a time, on their way to y and z."""
-
-    def __init__(self, y: Tensor, z: Tensor, groups: Groups) -> None:
-        self.y, self.groups, self.gathered = y, groups, len(z) > 0
-        self.of_y = torch.zeros_like(y) if self.gathered else torch.empty_like(y)
-        self.of_z = torch.zeros_like(z)
-
-    def room(self, part: slice) -> Tensor:
-        """Where the gradient of these rows is to be written."""
-        return self.y.new_empty(part.stop - part.start, *self.y.shape[1:]) if self.gathered else self.of_y[part]
-
-    def take(self, of_e: Tensor, first: int, last: int) -> None:
-        """Pass a chunk on."""
-        if self.gathered:
-            where = (self.groups.neighbour, self.groups.start, first, last)
-            run(edge_loops.add_to_ends, of_e, *where, self.of_y, self.of_z)
+def _moments(s: Tensor, groups: Groups) -> Tensor:
+    sums = torch.empty(-(-s.shape[0] // BLOCK), 2, s.shape[1], dtype=torch.float64)
+    run(full_edge_loops.moments, s, groups.weight, sums)
+    return sums.sum(0)
 
 
-class _Moments(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, s: Tensor, groups: Groups) -> Tensor:
-        ctx.save_for_backward(s)
-        ctx.groups = groups
-        sums = torch.empty(-(-s.shape[0] // BLOCK), 2, s.shape[1], dtype=torch.float64)
-        run(full_edge_loops.moments, s, groups.weight, sums)
-        return sums.sum(0)
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *gradients: Any) -> tuple:
-        (s,) = ctx.saved_tensors
-        once, twice = gradients[0].to(s.dtype)
-        out = torch.addcmul(once, s, 2 * twice)
-        return out.mul_(ctx.groups.weight[:, None]) if ctx.groups.padded else out, None
+def _moments_back(gradient: Tensor, s: Tensor, groups: Groups) -> tuple[Tensor]:
+    once, twice = gradient.to(s.dtype)
+    out = torch.addcmul(once, s, 2 * twice)
+    return (out.mul_(groups.weight[:, None]) if groups.padded else out,)
 
 
 def moments(s: Tensor, groups: Groups) -> Tensor:
@@ -70,7 +46,7 @@ def moments(s: Tensor, groups: Groups) -> Tensor:
     if not loops_run_on(s):
         weighted = s * groups.weight[:, None]
         return torch.stack([weighted.sum(0), (weighted * s).sum(0)]).double()
-    out: Tensor = _Moments.apply(s, groups)
+    out: Tensor = by_hand(_moments, _moments_back, (s,), groups)
     return out
 
 
@@ -82,6 +58,11 @@ class Activation:
     gated: bool = False
     slope: float = 1.0
 
+    @property
+    def constants(self) -> tuple[float, bool, float]:
+        """As the loops want them."""
+        return self.unit, self.gated, self.slope
+
 
 def imaginary_reference(u: Tensor, e: Tensor, activation: Activation) -> Tensor:
     """γ(u)·e/size in plain torch. Shapes: u (*, C), e (*, 3, C) → (*, 3, C)"""
@@ -90,35 +71,46 @@ def imaginary_reference(u: Tensor, e: Tensor, activation: Activation) -> Tensor:
     return e * gate(u).unsqueeze(-2) if activation.gated else e
 
 
-class _Activated(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, s: Tensor, y: Tensor, z: Tensor, scale: Tensor, shift: Tensor, activation: Activation, groups: Groups
-    ) -> tuple[Tensor, Tensor]:
-        ctx.save_for_backward(s, y, z, scale, shift)
-        ctx.activation, ctx.groups = activation, groups
-        real, imaginary = torch.empty_like(s), s.new_empty(s.shape[0], 3, s.shape[1])
-        where = (groups.neighbour, groups.start, 0, groups.centres)
-        constants = (activation.unit, activation.gated, activation.slope)
-        run(full_edge_loops.activate, s, y, z, *where, scale, shift, *constants, real, imaginary)
-        return real, imaginary
+class Pull(Ends):
+    """The way back through `activated` or `pooled`, a chunk of rows at a time, to s, y, z, scale and shift."""
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *gradients: Any) -> tuple:
-        s, y, z, scale, shift = ctx.saved_tensors
-        groups, activation = ctx.groups, ctx.activation
-        of_real, of_imaginary = (gradient.contiguous() for gradient in gradients)
-        ends, of_s, total = Ends(y, z, groups), torch.empty_like(s), torch.zeros(2, s.shape[1], dtype=torch.float64)
-        constants = (scale, shift, activation.unit, activation.gated, activation.slope)
-        for first, last, part in groups.chunks():
-            of_e, sums = ends.room(part), s.new_empty(last - first, 2, s.shape[1])
-            where = (groups.neighbour, groups.start, first, last)
-            given = (of_real[part], of_imaginary[part], of_s[part], of_e, sums)
-            run(full_edge_loops.activate_back, s, y, z, *where, *constants, *given)
-            ends.take(of_e, first, last)
-            total += sums.double().sum(0)
-        return of_s, ends.of_y, ends.of_z, total[1].to(s.dtype), total[0].to(s.dtype), None, None
+    def __init__(self, before: tuple[Tensor, ...], activation: Activation) -> None:
+        s, y, z, scale, shift = before
+        super().__init__(y, z)
+        self.s, self.affine, self.activation = s, (scale, shift), activation
+        self.of_s, self.sums = torch.empty_like(s), torch.zeros(2, s.shape[1], dtype=torch.float64)
+
+    def activation_back(self, of_real: Tensor, of_imaginary: Tensor, chunk: Chunk, winner: Tensor | None = None) -> None:
+        """Pass gradients on: those of these rows, or with the winners those of all centres."""
+        of_e, sums = self.room(chunk), self.s.new_empty(chunk.last - chunk.first, *self.sums.shape)
+        winner = torch.empty(0, self.s.shape[1], dtype=torch.int32) if winner is None else winner
+        given = (winner, of_real, of_imaginary, self.of_s[chunk.part], of_e, sums)
+        constants = (*chunk.counted, *self.affine, *self.activation.constants)
+        run(full_edge_loops.pull, self.s, self.y, self.z, *constants, *given)
+        self.take(of_e, chunk)
+        self.sums += sums.double().sum(0)
+
+    def finish(self) -> tuple[Tensor, ...]:
+        """The gradients of s, y, z, scale and shift."""
+        of_shift, of_scale = self.sums.to(self.s.dtype)
+        return self.of_s, self.of_y, self.of_z, of_scale, of_shift
+
+
+def _activated(
+    s: Tensor, y: Tensor, z: Tensor, scale: Tensor, shift: Tensor, activation: Activation, groups: Groups
+) -> tuple[Tensor, Tensor]:
+    real, imaginary = torch.empty_like(s), s.new_empty(s.shape[0], 3, s.shape[1])
+    constants = (*groups.whole.where, scale, shift, *activation.constants)
+    run(full_edge_loops.activate, s, y, z, *constants, real, imaginary)
+    return real, imaginary
+
+
+def _activated_back(of_real: Tensor, of_imaginary: Tensor, *saved: Any) -> tuple[Tensor, ...]:
+    *before, activation, groups = saved
+    pull = Pull((*before,), activation)
+    for chunk in groups.chunks():
+        pull.activation_back(of_real[chunk.part], of_imaginary[chunk.part], chunk)
+    return pull.finish()
 
 
 def activated(
@@ -128,41 +120,38 @@ def activated(
     if not loops_run_on(s):
         u = s * scale + shift
         return torch.where(u > 0, u, activation.slope * u), imaginary_reference(u, rows(y, z, groups), activation)
-    out: tuple[Tensor, Tensor] = _Activated.apply(s, y, _or_empty(y, z), scale, shift, activation, groups)
+    tensors = (s, y, or_empty(y, z), scale, shift)
+    out: tuple[Tensor, Tensor] = by_hand(_activated, _activated_back, tensors, activation, groups)
     return out
 
 
-class _Pooled(torch.autograd.Function):
-    @staticmethod
-    def forward(
-        ctx: Any, s: Tensor, y: Tensor, z: Tensor, scale: Tensor, shift: Tensor, activation: Activation, groups: Groups
-    ) -> tuple[Tensor, Tensor, Tensor]:
-        shape = (groups.centres, s.shape[1])
-        largest, imaginary = s.new_empty(shape), s.new_empty(shape[0], 3, shape[1])
-        winner = torch.empty(shape, dtype=torch.int32)
-        where = (groups.neighbour, groups.start, groups.weight, groups.size, 0, groups.centres)
-        constants = (scale, shift, activation.unit, activation.gated)
-        run(full_edge_loops.pool, s, y, z, *where, *constants, largest, winner, imaginary)
-        ctx.save_for_backward(s, y, z, scale, shift, winner)
-        ctx.activation, ctx.groups = activation, groups
-        ctx.mark_non_differentiable(winner)
-        return largest, imaginary, winner
+Chunks = Iterable[tuple[Tensor, Tensor, Tensor, Chunk]]
+"""s of some rows, their edges as y and z, and which rows they are."""
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *gradients: Any) -> tuple:
-        s, y, z, scale, shift, winner = ctx.saved_tensors
-        groups, activation = ctx.groups, ctx.activation
-        of_largest, of_imaginary = (gradient.contiguous() for gradient in gradients[:2])
-        ends, of_s, total = Ends(y, z, groups), torch.empty_like(s), torch.zeros(2, s.shape[1], dtype=torch.float64)
-        constants = (scale, shift, activation.unit, activation.gated, winner, of_largest, of_imaginary)
-        for first, last, part in groups.chunks():
-            of_e, sums = ends.room(part), s.new_empty(last - first, 2, s.shape[1])
-            where = (groups.neighbour, groups.start, groups.weight, groups.size, first, last)
-            run(full_edge_loops.pool_back, s, y, z, *where, *constants, of_s[part], of_e, sums)
-            ends.take(of_e, first, last)
-            total += sums.double().sum(0)
-        return of_s, ends.of_y, ends.of_z, total[1].to(s.dtype), total[0].to(s.dtype), None, None
+
+def pool(chunks: Chunks, scale: Tensor, shift: Tensor, activation: Activation, groups: Groups) -> tuple[Tensor, Tensor, Tensor]:
+    """`pooled` a chunk at a time, without gradients; winners are counted from the first row of their group."""
+    shape = (groups.centres, len(scale))
+    largest, imaginary = scale.new_empty(shape), scale.new_empty(shape[0], 3, shape[1])
+    winner = torch.empty(shape, dtype=torch.int32)
+    for s, y, z, chunk in chunks:
+        constants = (*chunk.counted, scale, shift, *activation.constants)
+        run(full_edge_loops.pool, s, y, z, *constants, largest, winner, imaginary)
+    return largest, imaginary, winner
+
+
+def _pooled(
+    s: Tensor, y: Tensor, z: Tensor, scale: Tensor, shift: Tensor, activation: Activation, groups: Groups
+) -> tuple[Tensor, Tensor, Tensor]:
+    return pool([(s, y, z, groups.whole)], scale, shift, activation, groups)
+
+
+def _pooled_back(of_largest: Tensor, of_imaginary: Tensor, *saved: Any) -> tuple[Tensor, ...]:
+    *before, winner, activation, groups = saved
+    pull = Pull((*before,), activation)
+    for chunk in groups.chunks():
+        pull.activation_back(of_largest, of_imaginary, chunk, winner)
+    return pull.finish()
 
 
 def pooled(
@@ -177,5 +166,6 @@ def pooled(
         parts = imaginary_reference(u, rows(y, z, groups), activation)
         largest, winner = u[groups.place].max(1)
         return largest, parts[groups.place].mean(1), winner
-    largest, imaginary, winner = _Pooled.apply(s, y, _or_empty(y, z), scale, shift, activation, groups)
+    tensors = (s, y, or_empty(y, z), scale, shift)
+    largest, imaginary, winner = by_hand(_pooled, _pooled_back, tensors, activation, groups)
     return largest, imaginary, groups.places_of(winner)

@@ -6,13 +6,11 @@ Derivatives are by hand; each function has a plain-torch twin, its oracle and th
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
-
 import torch
 from torch import Tensor
 
 from reqnn.kernels import full_loops
+from reqnn.kernels.by_hand import by_hand
 from reqnn.kernels.rows import safe_sqrt
 from reqnn.kernels.run import run
 
@@ -36,88 +34,61 @@ def gated_reference(real: Tensor, imaginary: Tensor) -> Tensor:
     return imaginary * gate(real).unsqueeze(-2)
 
 
-class _Invariants(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, maps: Tensor, count: int) -> Tensor:
-        ctx.save_for_backward(maps)
-        ctx.count = count
-        out = maps.new_empty(*maps.shape[:-2], maps.shape[-1])
-        run(full_loops.row_invariants, maps.flatten(0, -3), count, out.flatten(0, -2))
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> tuple[Tensor | None, ...]:
-        (maps,) = ctx.saved_tensors
-        if torch.is_grad_enabled():
-            return _twice(invariants_reference, (maps,), (ctx.count,), gradients[0])[0], None
-        out, given = torch.empty_like(maps), gradients[0].contiguous()
-        run(full_loops.row_invariants_back, maps.flatten(0, -3), ctx.count, given.flatten(0, -2), out.flatten(0, -3))
-        return out, None
-
-
 def unit_reference(imaginary: Tensor, eps: float) -> Tensor:
     """`unit` in plain torch."""
     return imaginary * (imaginary.square().sum(-2).mean(-1)[..., None, None] + eps).rsqrt()
 
 
-class _Unit(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, imaginary: Tensor, eps: float) -> Tensor:
-        ctx.save_for_backward(imaginary)
-        ctx.eps, out = eps, torch.empty_like(imaginary)
-        run(full_loops.unit, imaginary.flatten(0, -3), eps, out.flatten(0, -3))
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> tuple[Tensor | None, ...]:
-        (imaginary,) = ctx.saved_tensors
-        if torch.is_grad_enabled():
-            return _twice(unit_reference, (imaginary,), (ctx.eps,), gradients[0])[0], None
-        out, given = torch.empty_like(imaginary), gradients[0].contiguous()
-        run(full_loops.unit_back, imaginary.flatten(0, -3), ctx.eps, given.flatten(0, -3), out.flatten(0, -3))
-        return out, None
-
-
-def unit(imaginary: Tensor, eps: float) -> Tensor:
-    """v / √(1/C Σ_c ‖v_c‖² + ε) of every row. Shapes: imaginary (*, 3, C) → (*, 3, C)"""
-    out: Tensor = _Unit.apply(imaginary, eps)
+def _invariants(maps: Tensor, count: int) -> Tensor:
+    out = maps.new_empty(*maps.shape[:-2], maps.shape[-1])
+    run(full_loops.row_invariants, maps.flatten(0, -3), count, out.flatten(0, -2))
     return out
 
 
-class _Gated(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, real: Tensor, imaginary: Tensor) -> Tensor:
-        ctx.save_for_backward(real, imaginary)
-        out = torch.empty_like(imaginary)
-        run(full_loops.gated, real.flatten(0, -2), imaginary.flatten(0, -3), out.flatten(0, -3))
-        return out
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> tuple[Tensor | None, ...]:
-        real, imaginary = ctx.saved_tensors
-        if torch.is_grad_enabled():
-            return _twice(gated_reference, (real, imaginary), (), gradients[0])
-        of_real, of_imaginary, given = torch.empty_like(real), torch.empty_like(imaginary), gradients[0].contiguous()
-        rows = (real.flatten(0, -2), imaginary.flatten(0, -3), given.flatten(0, -3))
-        run(full_loops.gated_back, *rows, of_real.flatten(0, -2), of_imaginary.flatten(0, -3))
-        return of_real, of_imaginary
-
-
-def _twice(reference: Callable[..., Tensor], inputs: tuple[Tensor, ...], constants: tuple, gradient: Tensor) -> tuple:
-    """Gradients in plain torch, which can be differentiated again."""
-    with torch.enable_grad():
-        wanted = [x for x in inputs if x.requires_grad]
-        found = iter(torch.autograd.grad(reference(*inputs, *constants), wanted, gradient, create_graph=True))
-    return tuple(next(found) if x.requires_grad else None for x in inputs)
+def _invariants_back(gradient: Tensor, maps: Tensor, count: int) -> tuple[Tensor]:
+    out = torch.empty_like(maps)
+    run(full_loops.row_invariants_back, maps.flatten(0, -3), count, gradient.flatten(0, -2), out.flatten(0, -3))
+    return (out,)
 
 
 def invariants(maps: Tensor, count: int) -> Tensor:
     """‖p‖, ⟨p, q⟩ and, where there is an r, ⟨p × q, r⟩ of every row. Shapes: maps (*, 3, kinds·count) → (*, kinds·count)"""
-    out: Tensor = _Invariants.apply(maps, count)
+    out: Tensor = by_hand(_invariants, _invariants_back, (maps,), count, twin=invariants_reference)
     return out
+
+
+def _unit(imaginary: Tensor, eps: float) -> Tensor:
+    out = torch.empty_like(imaginary)
+    run(full_loops.unit, imaginary.flatten(0, -3), eps, out.flatten(0, -3))
+    return out
+
+
+def _unit_back(gradient: Tensor, imaginary: Tensor, eps: float) -> tuple[Tensor]:
+    out = torch.empty_like(imaginary)
+    run(full_loops.unit_back, imaginary.flatten(0, -3), eps, gradient.flatten(0, -3), out.flatten(0, -3))
+    return (out,)
+
+
+def unit(imaginary: Tensor, eps: float) -> Tensor:
+    """v / √(1/C Σ_c ‖v_c‖² + ε) of every row. Shapes: imaginary (*, 3, C) → (*, 3, C)"""
+    out: Tensor = by_hand(_unit, _unit_back, (imaginary,), eps, twin=unit_reference)
+    return out
+
+
+def _gated(real: Tensor, imaginary: Tensor) -> Tensor:
+    out = torch.empty_like(imaginary)
+    run(full_loops.gated, real.flatten(0, -2), imaginary.flatten(0, -3), out.flatten(0, -3))
+    return out
+
+
+def _gated_back(gradient: Tensor, real: Tensor, imaginary: Tensor) -> tuple[Tensor, Tensor]:
+    of_real, of_imaginary = torch.empty_like(real), torch.empty_like(imaginary)
+    rows = (real.flatten(0, -2), imaginary.flatten(0, -3), gradient.flatten(0, -3))
+    run(full_loops.gated_back, *rows, of_real.flatten(0, -2), of_imaginary.flatten(0, -3))
+    return of_real, of_imaginary
 
 
 def gated(real: Tensor, imaginary: Tensor) -> Tensor:
     """γ(s)·v. Shapes: real (*, C), imaginary (*, 3, C) → (*, 3, C)"""
-    out: Tensor = _Gated.apply(real, imaginary)
+    out: Tensor = by_hand(_gated, _gated_back, (real, imaginary), twin=gated_reference)
     return out

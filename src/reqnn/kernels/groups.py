@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -90,18 +91,57 @@ class Groups:
         same = place.device.type == "meta" or order.data_ptr() == origin.data_ptr()
         return same and order.is_contiguous() and order.shape[-1] == self.size and order.numel() == self.count
 
-    def chunks(self) -> Iterator[tuple[int, int, slice]]:
-        """Centres from `first` to `last`, and their rows, some thousand rows at a time."""
+    @property
+    def weighted(self) -> tuple[Tensor, Tensor, Tensor]:
+        """neighbour, start and weight, as loops want them."""
+        return self.neighbour, self.start, self.weight
+
+    @property
+    def whole(self) -> Chunk:
+        """All centres."""
+        return Chunk(self, 0, self.centres, slice(0, self.rows))
+
+    def chunks(self) -> Iterator[Chunk]:
+        """All centres in their order, some thousand rows at a time."""
         starts, first = self.start.numpy(), 0
         while first < self.centres:
             last = int(starts.searchsorted(starts[first] + ROWS, side="right")) - 1
             last = min(max(last, first + 1), self.centres)
-            yield first, last, slice(int(starts[first]), int(starts[last]))
+            yield Chunk(self, first, last, slice(int(starts[first]), int(starts[last])))
             first = last
 
     def widest(self) -> int:
         """The number of rows of the largest chunk."""
-        return max(rows.stop - rows.start for _, _, rows in self.chunks())
+        return max(len(chunk) for chunk in self.chunks())
+
+
+@dataclass(frozen=True, eq=False)
+class Chunk:
+    """Centres from `first` to `last` and their rows, `part` of all rows."""
+
+    groups: Groups
+    first: int
+    last: int
+    part: slice
+
+    def __len__(self) -> int:
+        """The number of rows."""
+        return self.part.stop - self.part.start
+
+    @property
+    def centres(self) -> slice:
+        """Of all centres."""
+        return slice(self.first, self.last)
+
+    @property
+    def where(self) -> tuple[Any, ...]:
+        """neighbour, start, first and last, as loops want them."""
+        return self.groups.neighbour, self.groups.start, self.first, self.last
+
+    @property
+    def counted(self) -> tuple[Any, ...]:
+        """neighbour, start, weight, size, first and last, as loops want them."""
+        return *self.groups.weighted, self.groups.size, self.first, self.last
 
 
 def _not_padding(index: Tensor) -> Tensor:

@@ -14,12 +14,13 @@ its oracle and the path where numba is missing or a gradient of a gradient is wa
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from reqnn.kernels import row_loops
+from reqnn.kernels.by_hand import by_hand
 from reqnn.kernels.compile import Loop
 from reqnn.kernels.power import Power
 from reqnn.kernels.run import loops_run_on, run
@@ -76,122 +77,87 @@ def to_real_reference(x: Tensor, scale: Tensor, c: float) -> Tensor:
     return relu_reference(x, scale, c).square().sum(-2).movedim(-1, 1)
 
 
-class _Scaled(torch.autograd.Function):
-    """What `relu` and `to_real` share: one pass forward; backward a sum over places, then one pass."""
+class _Layer(NamedTuple):
+    """One pass forward; backward a sum over places, then one pass."""
 
-    @staticmethod
-    def run(ctx: Any, x: Tensor, power: Power, c: float, loops: tuple[Loop, ...], out: Tensor, flatten: Callable) -> Tensor:
-        ctx.save_for_backward(x, power.mean)
-        ctx.power, ctx.c, ctx.loops, ctx.flatten = power, c, loops, flatten
-        run(loops[0], x.flatten(0, -3), power.scale().to(x.dtype), c, flatten(out))
-        return out
-
-    @staticmethod
-    def pull(ctx: Any, gradient: Tensor, reference: Callable[[Tensor, Tensor, float], Tensor]) -> tuple:
-        x, mean = ctx.saved_tensors
-        power: Power = ctx.power
-        if torch.is_grad_enabled():
-            return _pull_twice(ctx, x, mean, gradient, reference)
-        rows, scale = x.flatten(0, -3), power.scale().to(x.dtype)
-        gradient = ctx.flatten(gradient.contiguous())
-        extra, returned = torch.zeros_like(scale), None
-        if power.count or ctx.needs_input_grad[1]:
-            sums = block_sums(rows)
-            run(ctx.loops[1], rows, scale, ctx.c, gradient, sums)
-            of_mean = power.pull(sums.sum(0))
-            if power.count:
-                extra = power.share(of_mean).to(x.dtype)
-            else:
-                returned = of_mean.to(mean.dtype)
-        out = torch.empty_like(x)
-        run(ctx.loops[2], rows, scale, ctx.c, gradient, extra, out.flatten(0, -3))
-        return out, returned, None, None
+    loops: tuple[Loop, Loop, Loop]
+    reference: Callable[[Tensor, Tensor, float], Tensor]
+    flatten: Callable[[Tensor], Tensor]
+    """The result as the loops want it: (P, 3, C), or (B, C, n) if channels come first."""
 
 
-def _rows_of(x: Tensor) -> Tensor:
-    """(*, 3, C) → (P, 3, C)."""
-    return x.flatten(0, -3)
+RELU = _Layer((row_loops.forward, row_loops.slopes, row_loops.backward), relu_reference, lambda x: x.flatten(0, -3))
+TO_REAL = _Layer(
+    (row_loops.squared_norm, row_loops.squared_norm_slopes, row_loops.squared_norm_backward),
+    to_real_reference,
+    lambda x: x.reshape(*x.shape[:2], -1),
+)
 
 
-def _channels_of(x: Tensor) -> Tensor:
-    """(B, C, *) → (B, C, n)."""
-    return x.reshape(*x.shape[:2], -1)
+def _forward(x: Tensor, mean: Tensor, power: Power, c: float, layer: _Layer) -> Tensor:
+    out = torch.empty_like(x) if layer is RELU else x.new_empty(x.shape[0], x.shape[-1], *x.shape[1:-2])
+    run(layer.loops[0], x.flatten(0, -3), power.scale().to(x.dtype), c, layer.flatten(out))
+    return out
 
 
-def _pull_twice(ctx: Any, x: Tensor, mean: Tensor, gradient: Tensor, reference: Callable) -> tuple:
-    """The same in plain torch, which can be differentiated again."""
-    power: Power = ctx.power
-    with torch.enable_grad():
+def _backward(gradient: Tensor, x: Tensor, mean: Tensor, power: Power, c: float, layer: _Layer) -> tuple:
+    rows, scale, gradient = x.flatten(0, -3), power.scale().to(x.dtype), layer.flatten(gradient)
+    extra, returned = torch.zeros_like(scale), None
+    if power.count or mean.requires_grad:
+        sums = block_sums(rows)
+        run(layer.loops[1], rows, scale, c, gradient, sums)
+        of_mean = power.pull(sums.sum(0))
         if power.count:
-            mean = power.reduce(x.square().sum(-2).flatten(0, -2).sum(0)) / power.count
-        out = reference(x, (mean + power.eps).rsqrt().to(x.dtype), ctx.c)
-        wanted = [x] if power.count or not mean.requires_grad else [x, mean]
-        found = torch.autograd.grad(out, wanted, gradient, create_graph=True)
-    return found[0], found[1] if len(found) > 1 else None, None, None
+            extra = power.share(of_mean).to(x.dtype)
+        else:
+            returned = of_mean.to(mean.dtype)
+    out = torch.empty_like(x)
+    run(layer.loops[2], rows, scale, c, gradient, extra, out.flatten(0, -3))
+    return out, returned
 
 
-class _Relu(_Scaled):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, mean: Tensor, power: Power, c: float) -> Tensor:
-        loops = (row_loops.forward, row_loops.slopes, row_loops.backward)
-        return _Scaled.run(ctx, x, power, c, loops, torch.empty_like(x), _rows_of)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> tuple:
-        return _Scaled.pull(ctx, gradients[0], relu_reference)
+def _mean(x: Tensor, mean: Tensor, power: Power) -> Tensor:
+    """The statistic with its derivative in plain torch."""
+    return power.reduce(x.square().sum(-2).flatten(0, -2).sum(0)) / power.count if power.count else mean
 
 
-class _ToReal(_Scaled):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, mean: Tensor, power: Power, c: float) -> Tensor:
-        loops = (row_loops.squared_norm, row_loops.squared_norm_slopes, row_loops.squared_norm_backward)
-        return _Scaled.run(ctx, x, power, c, loops, x.new_empty(x.shape[0], x.shape[-1], *x.shape[1:-2]), _channels_of)
-
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> tuple:
-        return _Scaled.pull(ctx, gradients[0], to_real_reference)
+def _twin(x: Tensor, mean: Tensor, power: Power, c: float, layer: _Layer) -> Tensor:
+    return layer.reference(x, (_mean(x, mean, power) + power.eps).rsqrt().to(x.dtype), c)
 
 
 def relu(x: Tensor, power: Power, c: float) -> Tensor:
     """ReLU(s·x); c = 0 leaves the ReLU out. Shapes: x (*, 3, C) → (*, 3, C)."""
-    out: Tensor = _Relu.apply(x, power.mean, power, c)
+    out: Tensor = by_hand(_forward, _backward, (x, power.mean), power, c, RELU, twin=_twin)
     return out
 
 
 def to_real(x: Tensor, power: Power, c: float) -> Tensor:
     """‖ReLU(s·x)‖², channels first, as the real layers that follow want them. Shapes: x (B, *, 3, C) → (B, C, *)."""
-    out: Tensor = _ToReal.apply(x, power.mean, power, c)
+    out: Tensor = by_hand(_forward, _backward, (x, power.mean), power, c, TO_REAL, twin=_twin)
     return out
 
 
-class _Longest(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, x: Tensor, axis: int, mean: Tensor, power: Power) -> tuple[Tensor, Tensor, Tensor]:
-        size, inner = x.shape[axis], x.shape[axis + 1 : -2].numel()
-        shape = (*x.shape[:axis], *x.shape[axis + 1 :])
-        out = x.new_empty(shape)
-        winner = torch.empty(*shape[:-2], shape[-1], dtype=torch.int32)
-        run(row_loops.longest, x.flatten(0, -3), inner, size, winner.flatten(0, -2), out.flatten(0, -3))
-        ctx.save_for_backward(x, winner)
-        ctx.axis, ctx.power = axis, power
-        ctx.mark_non_differentiable(winner)
-        return out, mean.clone(), winner
+def _longest(x: Tensor, mean: Tensor, axis: int, power: Power) -> tuple[Tensor, Tensor, Tensor]:
+    size, inner = x.shape[axis], x.shape[axis + 1 : -2].numel()
+    shape = (*x.shape[:axis], *x.shape[axis + 1 :])
+    out, winner = x.new_empty(shape), torch.empty(*shape[:-2], shape[-1], dtype=torch.int32)
+    run(row_loops.longest, x.flatten(0, -3), inner, size, winner.flatten(0, -2), out.flatten(0, -3))
+    return out, mean.clone(), winner
 
-    @staticmethod
-    def backward(ctx: Any, *gradients: Any) -> tuple:
-        x, winner = ctx.saved_tensors
-        gradient, of_mean = gradients[0], gradients[1]
-        returned = None if ctx.power.count else of_mean
-        extra = ctx.power.share(of_mean).to(x.dtype) if ctx.power.count else torch.zeros(x.shape[-1], dtype=x.dtype)
-        if torch.is_grad_enabled():  # plain torch, which can be differentiated again
-            index = winner.long().unsqueeze(-2).expand_as(gradient).unsqueeze(ctx.axis)
-            out = (x * extra).scatter_add(ctx.axis, index, gradient.unsqueeze(ctx.axis))
-            return out, None, returned, None
-        size, inner = x.shape[ctx.axis], x.shape[ctx.axis + 1 : -2].numel()
-        out = torch.empty_like(x)
-        rows = (x.flatten(0, -3), inner, size, winner.flatten(0, -2), gradient.contiguous().flatten(0, -3), extra)
-        run(row_loops.longest_backward, *rows, out.flatten(0, -3))
-        return out, None, returned, None
+
+def _longest_back(
+    gradient: Tensor, of_mean: Tensor, x: Tensor, mean: Tensor, winner: Tensor, axis: int, power: Power
+) -> tuple[Tensor, Tensor | None]:
+    extra = power.share(of_mean).to(x.dtype) if power.count else torch.zeros(x.shape[-1], dtype=x.dtype)
+    size, inner, out = x.shape[axis], x.shape[axis + 1 : -2].numel(), torch.empty_like(x)
+    rows = (x.flatten(0, -3), inner, size, winner.flatten(0, -2), gradient.flatten(0, -3), extra)
+    run(row_loops.longest_backward, *rows, out.flatten(0, -3))
+    return out, None if power.count else of_mean
+
+
+def _longest_twin(x: Tensor, mean: Tensor, winner: Tensor, axis: int, power: Power) -> tuple[Tensor, Tensor]:
+    index = winner.long().unsqueeze(axis).unsqueeze(-2).expand(*x.shape[:axis], 1, *x.shape[axis + 1 :])
+    return x.gather(axis, index).squeeze(axis), _mean(x, mean, power)
 
 
 def longest(x: Tensor, axis: int, power: Power) -> tuple[Tensor, Power, Tensor]:
@@ -200,5 +166,5 @@ def longest(x: Tensor, axis: int, power: Power) -> tuple[Tensor, Power, Tensor]:
     Shapes:
         x: (*, K, *, 3, C), K on `axis` → (*, *, 3, C), power, (*, *, C) int32
     """
-    out, mean, winner = _Longest.apply(x, axis, power.mean, power)
+    out, mean, winner = by_hand(_longest, _longest_back, (x, power.mean), axis, power, twin=_longest_twin)
     return out, Power(mean, power.eps), winner

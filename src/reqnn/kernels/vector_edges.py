@@ -18,37 +18,28 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from torch.autograd.function import once_differentiable
 
 from reqnn.kernels import vector_loops
-from reqnn.kernels.edges import CENTRES, _or_empty, rows
-from reqnn.kernels.full_edges import Ends
-from reqnn.kernels.groups import Groups
+from reqnn.kernels.by_hand import by_hand
+from reqnn.kernels.edges import CENTRES, Ends, or_empty, rows
+from reqnn.kernels.groups import Chunk, Groups
 from reqnn.kernels.rows import safe_sqrt
 from reqnn.kernels.run import loops_run_on, run
 
 
-class _Lengths(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, y: Tensor, z: Tensor, groups: Groups) -> Tensor:
-        ctx.save_for_backward(y, z)
-        ctx.groups = groups
-        sums = torch.empty(-(-groups.centres // CENTRES), 2, y.shape[2], dtype=torch.float64)
-        run(vector_loops.measure, y, z, groups.neighbour, groups.start, groups.weight, sums)
-        return sums.sum(0)
+def _lengths(y: Tensor, z: Tensor, groups: Groups) -> Tensor:
+    sums = torch.empty(-(-groups.centres // CENTRES), 2, y.shape[2], dtype=torch.float64)
+    run(vector_loops.measure, y, z, *groups.weighted, sums)
+    return sums.sum(0)
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *gradients: Any) -> tuple:
-        y, z = ctx.saved_tensors
-        groups: Groups = ctx.groups
-        ends, of_sums = Ends(y, z, groups), gradients[0].to(y.dtype).contiguous()
-        for first, last, part in groups.chunks():
-            of_e = ends.room(part)
-            where = (groups.neighbour, groups.start, groups.weight, first, last)
-            run(vector_loops.measure_back, y, z, *where, of_sums[0], of_sums[1], of_e)
-            ends.take(of_e, first, last)
-        return ends.of_y, ends.of_z, None
+
+def _lengths_back(gradient: Tensor, y: Tensor, z: Tensor, groups: Groups) -> tuple[Tensor, Tensor]:
+    ends, (of_lengths, of_squares) = Ends(y, z), gradient.to(y.dtype)
+    for chunk in groups.chunks():
+        of_e = ends.room(chunk)
+        run(vector_loops.measure_back, y, z, *groups.weighted, chunk.first, chunk.last, of_lengths, of_squares, of_e)
+        ends.take(of_e, chunk)
+    return ends.of_y, ends.of_z
 
 
 def lengths(y: Tensor, z: Tensor | None, groups: Groups) -> Tensor:
@@ -56,7 +47,7 @@ def lengths(y: Tensor, z: Tensor | None, groups: Groups) -> Tensor:
     if not loops_run_on(y):
         square = rows(y, z, groups).square().sum(1).double()
         return torch.stack([(power * groups.weight[:, None]).sum(0) for power in (safe_sqrt(square), square)])
-    out: Tensor = _Lengths.apply(y, _or_empty(y, z), groups)
+    out: Tensor = by_hand(_lengths, _lengths_back, (y, or_empty(y, z)), groups)
     return out
 
 
@@ -87,7 +78,7 @@ class Pending:
 
     def tensors(self, y: Tensor, z: Tensor | None) -> tuple[Tensor, ...]:
         """As the loops want it: y, z, y′, z′, scale, shift and the constants; what there is none of is empty."""
-        ends = (y, *(_or_empty(y, end) for end in (z, self.yk, self.zk)))
+        ends = (y, *(or_empty(y, end) for end in (z, self.yk, self.zk)))
         affine = (y.new_empty(0) if number is None else number for number in (self.scale, self.shift))
         return *ends, *affine, y.new_tensor([self.slope, self.fade, self.tiny])
 
@@ -107,20 +98,19 @@ def activated_reference(e: Tensor, k: Tensor | None, pending: Pending) -> Tensor
 class _Pull:
     """The way back through `activated`, a chunk of rows at a time, to y, z, y′, z′, scale and shift."""
 
-    def __init__(self, tensors: tuple[Tensor, ...], groups: Groups, pooled: bool = False) -> None:
-        self.tensors, self.groups, self.pooled = tensors, groups, pooled
+    def __init__(self, tensors: tuple[Tensor, ...], pooled: bool = False) -> None:
+        self.tensors, self.pooled = tensors, pooled
         y, z, yk, zk, scale = tensors[:5]
-        self.edges, self.directions = Ends(y, z, groups), Ends(yk, zk, groups)
+        self.edges, self.directions = Ends(y, z), Ends(yk, zk)
         self.sums = torch.zeros(2, len(scale), dtype=torch.float64)
 
-    def take(self, gradient: Tensor, first: int, last: int, part: slice) -> None:
+    def take(self, gradient: Tensor, chunk: Chunk) -> None:
         """Pass the gradient of a chunk on; if pooled, it is that of all centres."""
-        groups, of_e, of_k = self.groups, self.edges.room(part), self.directions.room(part)
-        sums = gradient.new_empty(last - first, *self.sums.shape)
-        where = (groups.neighbour, groups.start, groups.weight, groups.size, first, last)
-        run(vector_loops.pull, *self.tensors, *where, self.pooled, gradient, of_e, of_k, sums)
-        self.edges.take(of_e, first, last)
-        self.directions.take(of_k, first, last)
+        of_e, of_k = self.edges.room(chunk), self.directions.room(chunk)
+        sums = gradient.new_empty(chunk.last - chunk.first, *self.sums.shape)
+        run(vector_loops.pull, *self.tensors, *chunk.counted, self.pooled, gradient, of_e, of_k, sums)
+        self.edges.take(of_e, chunk)
+        self.directions.take(of_k, chunk)
         self.sums += sums.double().sum(0)
 
     def finish(self) -> tuple[Tensor | None, ...]:
@@ -129,27 +119,19 @@ class _Pull:
         return self.edges.of_y, self.edges.of_z, self.directions.of_y, self.directions.of_z, of_scale, of_shift, None
 
 
-def _activate(tensors: tuple[Tensor, ...], groups: Groups, first: int, last: int, out: Tensor) -> None:
-    """The rows of some centres."""
-    run(vector_loops.activate, *tensors, groups.neighbour, groups.start, first, last, out)
+def _activated(*inputs: Any) -> Tensor:
+    *tensors, groups = inputs
+    out: Tensor = tensors[0].new_empty(groups.rows, *tensors[0].shape[1:])
+    run(vector_loops.activate, *tensors, *groups.whole.where, out)
+    return out
 
 
-class _Activated(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, groups: Groups, *tensors: Tensor) -> Tensor:
-        ctx.save_for_backward(*tensors)
-        ctx.groups = groups
-        out = tensors[0].new_empty(groups.rows, *tensors[0].shape[1:])
-        _activate(tensors, groups, 0, groups.centres, out)
-        return out
-
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *gradients: Any) -> tuple:
-        pull, gradient = _Pull(ctx.saved_tensors, ctx.groups), gradients[0].contiguous()
-        for first, last, part in ctx.groups.chunks():
-            pull.take(gradient[part], first, last, part)
-        return None, *pull.finish()
+def _activated_back(gradient: Tensor, *inputs: Any) -> tuple:
+    *tensors, groups = inputs
+    pull = _Pull(tuple(tensors))
+    for chunk in groups.chunks():
+        pull.take(gradient[chunk.part], chunk)
+    return pull.finish()
 
 
 def activated(y: Tensor, z: Tensor | None, pending: Pending, groups: Groups) -> Tensor:
@@ -157,70 +139,61 @@ def activated(y: Tensor, z: Tensor | None, pending: Pending, groups: Groups) -> 
     if pending.empty or not loops_run_on(y):
         k = None if pending.yk is None else rows(pending.yk, pending.zk, groups)
         return activated_reference(rows(y, z, groups), k, pending)
-    out: Tensor = _Activated.apply(groups, *pending.tensors(y, z))
+    out: Tensor = by_hand(_activated, _activated_back, pending.tensors(y, z), groups)
     return out
 
 
-class _Linear(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, weight: Tensor, groups: Groups, *tensors: Tensor) -> Tensor:
-        ctx.save_for_backward(weight, *tensors)
-        ctx.groups = groups
-        y = tensors[0]
-        buffer, out = y.new_empty(groups.widest(), *y.shape[1:]), y.new_empty(groups.rows, 3, weight.shape[0])
-        for first, last, part in groups.chunks():
-            h = buffer[: part.stop - part.start]
-            _activate(tensors, groups, first, last, h)
-            torch.mm(h.flatten(0, 1), weight.T, out=out[part].flatten(0, 1))
-        return out
+def _linear(weight: Tensor, *inputs: Any) -> Tensor:
+    *tensors, groups = inputs
+    y: Tensor = tensors[0]
+    buffer, out = y.new_empty(groups.widest(), *y.shape[1:]), y.new_empty(groups.rows, 3, weight.shape[0])
+    for chunk in groups.chunks():
+        h = buffer[: len(chunk)]
+        run(vector_loops.activate, *tensors, *chunk.where, h)
+        torch.mm(h.flatten(0, 1), weight.T, out=out[chunk.part].flatten(0, 1))
+    return out
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *gradients: Any) -> tuple:
-        weight, *saved = ctx.saved_tensors
-        tensors, groups, gradient = tuple(saved), ctx.groups, gradients[0].contiguous()
-        pull, of_weight = _Pull(tensors, groups), torch.zeros_like(weight)
-        buffer = tensors[0].new_empty(2, groups.widest(), *tensors[0].shape[1:])
-        for first, last, part in groups.chunks():
-            h, of_h = buffer[:, : part.stop - part.start]
-            given = gradient[part].flatten(0, 1)
-            _activate(tensors, groups, first, last, h)
-            of_weight.addmm_(given.T, h.flatten(0, 1))
-            torch.mm(given, weight, out=of_h.flatten(0, 1))
-            pull.take(of_h, first, last, part)
-        return of_weight, None, *pull.finish()
+
+def _linear_back(gradient: Tensor, weight: Tensor, *inputs: Any) -> tuple:
+    *tensors, groups = inputs
+    pull, of_weight = _Pull(tuple(tensors)), torch.zeros_like(weight)
+    buffer = tensors[0].new_empty(2, groups.widest(), *tensors[0].shape[1:])
+    for chunk in groups.chunks():
+        h, of_h = buffer[:, : len(chunk)]
+        given = gradient[chunk.part].flatten(0, 1)
+        run(vector_loops.activate, *tensors, *chunk.where, h)
+        of_weight.addmm_(given.T, h.flatten(0, 1))
+        torch.mm(given, weight, out=of_h.flatten(0, 1))
+        pull.take(of_h, chunk)
+    return of_weight, *pull.finish()
 
 
 def linear(y: Tensor, z: Tensor | None, weight: Tensor, pending: Pending, groups: Groups) -> Tensor:
     """W times every row behind what is put off, a chunk at a time. Shapes: weight (O, C) → (R, 3, O)"""
     if not loops_run_on(y):
         return activated(y, z, pending, groups) @ weight.T
-    out: Tensor = _Linear.apply(weight, groups, *pending.tensors(y, z))
+    out: Tensor = by_hand(_linear, _linear_back, (weight, *pending.tensors(y, z)), groups)
     return out
 
 
-class _Mean(torch.autograd.Function):
-    @staticmethod
-    def forward(ctx: Any, groups: Groups, *tensors: Tensor) -> Tensor:
-        ctx.save_for_backward(*tensors)
-        ctx.groups = groups
-        out = tensors[0].new_empty(groups.centres, *tensors[0].shape[1:])
-        where = (groups.neighbour, groups.start, groups.weight, groups.size)
-        run(vector_loops.pool, *tensors, *where, out)
-        return out
+def _mean(*inputs: Any) -> Tensor:
+    *tensors, groups = inputs
+    out: Tensor = tensors[0].new_empty(groups.centres, *tensors[0].shape[1:])
+    run(vector_loops.pool, *tensors, *groups.weighted, groups.size, out)
+    return out
 
-    @staticmethod
-    @once_differentiable
-    def backward(ctx: Any, *gradients: Any) -> tuple:
-        pull, gradient = _Pull(ctx.saved_tensors, ctx.groups, pooled=True), gradients[0].contiguous()
-        for first, last, part in ctx.groups.chunks():
-            pull.take(gradient, first, last, part)
-        return None, *pull.finish()
+
+def _mean_back(gradient: Tensor, *inputs: Any) -> tuple:
+    *tensors, groups = inputs
+    pull = _Pull(tuple(tensors), pooled=True)
+    for chunk in groups.chunks():
+        pull.take(gradient, chunk)
+    return pull.finish()
 
 
 def mean(y: Tensor, z: Tensor | None, pending: Pending, groups: Groups) -> Tensor:
     """The mean over each group of its rows behind what is put off: (P, 3, C)."""
     if not loops_run_on(y):
         return activated(y, z, pending, groups)[groups.place].mean(1)
-    out: Tensor = _Mean.apply(groups, *pending.tensors(y, z))
+    out: Tensor = by_hand(_mean, _mean_back, pending.tensors(y, z), groups)
     return out
