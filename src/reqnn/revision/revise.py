@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import difflib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -15,6 +14,7 @@ from reqnn.errors import InputError, NoRuleError
 from reqnn.revision.choices import Block, Choices
 from reqnn.revision.cloning import Workspace
 from reqnn.revision.dry_run import HeadWanted, VectorsLost, dry_run, example_for
+from reqnn.revision.features import no_submodule
 from reqnn.revision.frames import BlackBox, FramedModel, framed
 from reqnn.revision.inputs import Inputs, is_numbers, read_inputs
 from reqnn.revision.module import RevisedModel
@@ -214,8 +214,7 @@ def _check_names(option: str, wanted: Sequence[str], names: dict[str, nn.Module]
         raise InputError(f"{option}='{wanted}': give a tuple of names, such as ('{wanted}',)")
     for name in wanted:
         if name not in names or not name:
-            close = difflib.get_close_matches(name, names, n=3, cutoff=0.4) or sorted(filter(None, names))[:8]
-            raise InputError(f"{option}: the model has no submodule '{name}'; did you mean {', '.join(close)}?")
+            raise no_submodule(option, name, names)
 
 
 def _run_original(model: nn.Module, args: tuple[Any, ...], watch: list[str]) -> tuple[dict[str, Call], Any]:
