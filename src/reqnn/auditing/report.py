@@ -7,6 +7,8 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+from reqnn.revision.report import table
+
 
 @dataclass
 class AuditRow:
@@ -140,10 +142,7 @@ class AuditReport:
             )
             for row in self.rows
         ]
-        widths = [max(len(row[i]) for row in [header, *body]) for i in range(len(header))]
-        lines = ["  ".join(c.ljust(w) for c, w in zip(row, widths, strict=True)).rstrip() for row in [header, *body]]
-        lines.insert(1, "  ".join("─" * width for width in widths))
-        lines += [f"note: {note}" for note in self.notes]
+        lines = table(header, body) + [f"note: {note}" for note in self.notes]
         if self.ok:
             return "\n".join([*lines, self._conclusion()])
         return "\n".join([*lines, *(f"NOT ok: {problem}" for problem in self.problems)])

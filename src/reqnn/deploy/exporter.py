@@ -22,7 +22,7 @@ from reqnn.errors import ExportError, InputError
 from reqnn.extras import need
 from reqnn.provenance import provenance
 from reqnn.revision.encoding import normalise_inputs
-from reqnn.revision.inputs import Inputs
+from reqnn.revision.inputs import Inputs, as_arguments, convert, is_numbers
 from reqnn.revision.module import RevisedModel
 from reqnn.tensor.nested import leaves
 
@@ -59,14 +59,14 @@ def export(
     Returns:
         The metadata: classes, preprocessing, inputs, outputs, the proof.
     """
-    path, args = Path(path), tuple(points) if isinstance(points, (tuple, list)) else (points,)
+    path, args = Path(path), as_arguments(points)
     format = _check(net, args, path, format, dynamic)
     assert isinstance(net, RevisedModel)
     own = getattr(net, "classes", None)
     classes = list(own) if classes is None and isinstance(own, (tuple, list)) else classes
     network = Deployed(copy.deepcopy(net).cpu().eval(), normalise, classes is not None)
     dtype = next((p.dtype for p in net.parameters() if p.is_floating_point()), torch.float32)
-    args = tuple(x.detach().cpu().to(dtype) if x.is_floating_point() else x.detach().cpu() for x in args)
+    args = convert(args, torch.device("cpu"), dtype)
     axes = _axes(net.inputs, args)
     with torch.no_grad(), _quiet():
         outputs = leaves(network(*args))
@@ -128,9 +128,9 @@ def _check_classes(classes: Sequence[str] | None, outputs: list[Any]) -> None:
 
 def _axes(inputs: Inputs, args: tuple[Tensor, ...]) -> list[dict[int, str]]:
     """For each input, which axes count clouds and points."""
-    first = next(i for i, axis in enumerate(inputs.axes) if axis is not None)
+    first, vectors_axis = inputs.first
     batched = args[first].dim() > 2
-    rest = [axis for axis in range(int(batched), args[first].dim()) if axis != inputs.axes[first]]
+    rest = [axis for axis in range(int(batched), args[first].dim()) if axis != vectors_axis]
     count = max((args[first].shape[axis] for axis in rest), default=0)
     found = []
     for i, x in enumerate(args):
@@ -209,7 +209,7 @@ def load_onnx(path: Path) -> Run:
 
 
 def _run(module: Callable[..., Any]) -> Run:
-    return lambda args: [x for x in leaves(module(*args)) if isinstance(x, Tensor) and x.is_floating_point()]
+    return lambda args: [x for x in leaves(module(*args)) if is_numbers(x)]
 
 
 def _add_to_pt2(path: Path, text: str) -> None:

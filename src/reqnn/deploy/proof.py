@@ -157,7 +157,7 @@ def _clouds(example: tuple[Tensor, ...], count: int, inputs: Inputs, generator: 
     batch = 1 if example[0].dim() > 2 else None
     made = [bumpy_cloud(example, inputs, generator) for _ in range(count)]
     same = [tuple(x.to(y.dtype) for x, y in zip(args, example, strict=True)) for args in made]
-    return [Clouds(args, inputs, batch, (), 0) for args in same]
+    return [Clouds(args, inputs, batch) for args in same]
 
 
 def _timed(sizes: Sizes, run: Run, group: list[Clouds]) -> tuple[list[list[Tensor]], float]:
@@ -188,10 +188,6 @@ def _quantile(errors: list[float]) -> float:
 
 def _moved(args: tuple[Tensor, ...], inputs: Inputs, generator: torch.Generator) -> tuple[Tensor, ...]:
     """The coordinates of the first cloud in another unit, and moved by about their size."""
-    first, axis = next((i, axis) for i, axis in enumerate(inputs.axes) if axis is not None)
-    x = args[first].movedim(axis, -1)
     unit = 2.0 ** int(torch.randint(-3, 4, (), generator=generator))
-    shift = float(x[..., :3].abs().max()) * torch.randn(3, generator=generator, dtype=torch.float64)
-    near = (unit * (x[..., :3].double() + shift)).to(x.dtype)
-    whole = torch.cat([near, x[..., 3:]], -1).movedim(-1, axis).contiguous()
-    return (*args[:first], whole, *args[first + 1 :])
+    shift = torch.randn(3, generator=generator, dtype=torch.float64)
+    return inputs.with_points(args, lambda x: (unit * (x.double() + float(x.abs().max()) * shift)).to(x.dtype))

@@ -43,58 +43,22 @@ class Workspace:
     def adopt(self, model: nn.Module) -> None:
         """Give the modules of a copied model cloned classes, where a function they can reach is to be replaced."""
         self._packages |= {type(module).__module__.split(".")[0] for module in model.modules()} - {"torch"}
-        if not self._anything_to_replace(model):
-            missing = set(self.replace)
-            if missing:
-                raise InputError(f"replace: no function named {', '.join(sorted(missing))} in the modules of the model")
-            return
-        for module in model.modules():
-            for name, value in list(module.__dict__.items()):
-                if isinstance(value, types.FunctionType) and self.clone(value) is not value:
-                    module.__dict__[name] = HeldFunction(self, value)
-                elif isinstance(value, (functools.partial, dict)):
-                    module.__dict__[name] = self.clone(value)
-            clone = self.clone(type(module))
-            if clone is not type(module):
-                exchange_class(module, clone)
+        held = [(module, name, value) for module in model.modules() for name, value in module.__dict__.items()]
+        clones = [(module, name, value, self.clone(value)) for module, name, value in held if _may_hold_functions(value)]
+        classes = [(module, self.clone(type(module))) for module in model.modules()]
+        if self.functions:
+            for module, name, value, clone in clones:
+                function = isinstance(value, types.FunctionType) and clone is not value
+                module.__dict__[name] = HeldFunction(self, value) if function else clone
+            for module, clone in classes:
+                if clone is not type(module):
+                    exchange_class(module, clone)
         missing = set(self.replace) - {function.__name__ for function in self.functions.values()}
         if missing:
             raise InputError(
                 f"replace: no function named {', '.join(sorted(missing))} in the modules of the model; "
                 f"functions there: {', '.join(sorted(self._function_names()))}"
             )
-
-    def _anything_to_replace(self, model: nn.Module) -> bool:
-        wanted = set(self.known) | set(self.replace)
-        seen: set[str] = set()
-        queue = [type(module).__module__ for module in model.modules()]
-        held = (value for module in model.modules() for value in module.__dict__.values())
-        queue += [type(module).__mro__[1].__module__ for module in model.modules()]
-        if any(isinstance(value, types.FunctionType) and value.__name__ in wanted for value in held):
-            return True
-        while queue:
-            name = queue.pop()
-            if name in seen or not self._is_own(name):
-                continue
-            seen.add(name)
-            if wanted & set(vars(sys.modules[name])):
-                return True
-            for value in vars(sys.modules[name]).values():
-                if isinstance(value, types.FunctionType):
-                    if value.__name__ in wanted or (self._is_own(value.__module__ or "") and may_choose_points(value)):
-                        return True
-                    queue.append(value.__module__ or "")
-                elif isinstance(value, types.ModuleType):
-                    queue.append(value.__name__)
-                    if wanted & set(vars(value)):
-                        return True
-                elif isinstance(value, type):
-                    queue.append(value.__module__)
-                    if wanted & set(vars(value)):
-                        return True
-                elif isinstance(value, dict) and any(getattr(held, "__name__", "") in wanted for held in value.values()):
-                    return True
-        return bool(self.replace)
 
     def _function_names(self) -> set[str]:
         return {
@@ -232,6 +196,10 @@ class Workspace:
     def __reduce__(self) -> tuple:
         decisions = {key: (f.ours, f.known.row if f.known else "") for key, f in self.functions.items()}
         return _restore_workspace, (self.replace, decisions, self._packages)
+
+
+def _may_hold_functions(value: Any) -> bool:
+    return isinstance(value, (types.FunctionType, functools.partial, dict))
 
 
 class HeldFunction:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from reqnn.errors import InputError
-from reqnn.revision.inputs import Inputs, check_points, read_inputs, rotate_vectors
+from reqnn.revision.inputs import Inputs, as_arguments, convert, device_of, map_vectors, read_inputs, rotate_vectors
 from reqnn.revision.module import RevisedModel
 
 Orders = dict[int, Tensor]
@@ -36,8 +36,8 @@ class Clouds:
     args: tuple[Any, ...]
     inputs: Inputs
     batch: int | None
-    other: tuple[Any, ...]
-    made: int
+    other: tuple[Any, ...] = ()
+    made: int = 0
 
     @property
     def count(self) -> int:
@@ -52,12 +52,9 @@ class Clouds:
 
     def rotated(self, rotations: Tensor) -> tuple[Any, ...]:
         """Every vector of cloud b rotated by rotations[b], in float64; scalars as they are. rotations: (B, 3, 3)."""
-        out = list(self.args)
-        for i, x in self._vectors():
-            axis = self.inputs.axes[i]
-            assert axis is not None
-            out[i] = rotate_vectors(x.double(), axis, rotations.double(), self.inputs.scalars_of(i)).to(x.dtype)
-        return tuple(out)
+        return self.inputs.map_clouds(
+            lambda x, axis, scalars: rotate_vectors(x.double(), axis, rotations.double(), scalars).to(x.dtype), self.args
+        )
 
     def random_orders(self, generator: torch.Generator) -> Orders:
         """A new order of the points for every cloud, drawn independently; in a list of clouds within each of them."""
@@ -117,15 +114,14 @@ def read_clouds(
 ) -> Clouds:
     """Check the inputs, move them to the network's device and to `dtype`, and add clouds if there are too few."""
     if isinstance(net, RevisedModel):
-        inputs, args = net.inputs, tuple(points) if isinstance(points, (tuple, list)) else (points,)
-        _check_as_revised(inputs, args)
+        inputs, args = net.inputs, as_arguments(points)
+        if len(args) < len(inputs.axes):
+            raise InputError(f"{len(args)} inputs were given; the model was revised for {len(inputs.axes)}")
+        for i, x in enumerate(args):
+            inputs.check(i, x)
     else:
         inputs, args = read_inputs(points, vector_axis, scalars)
-    device = next((t.device for t in (*net.parameters(), *net.buffers())), None)
-    args = tuple(
-        x.detach().to(device=device, dtype=dtype if x.is_floating_point() else x.dtype) if isinstance(x, Tensor) else x
-        for x in args
-    )
+    args = convert(args, device_of(net), dtype)
     first = args[inputs.first[0]]
     batch = first.shape[0] if first.dim() > 2 else None
     if batch is None:
@@ -147,18 +143,14 @@ def bumpy_cloud(args: tuple[Any, ...], inputs: Inputs, generator: torch.Generato
     All that are made from one example are equally large, as clouds of a data set are once they are normalised. What is no
     vector (labels, colours) is that of the example. In float64.
     """
-    out = list(args)
-    for i, axis in enumerate(inputs.axes):
-        if axis is None:
-            continue
-        channels, scalars = args[i].movedim(axis, -1).double(), inputs.scalars_of(i)
-        vectors = channels[..., : channels.shape[-1] - scalars].unflatten(-1, (-1, 3))
+
+    def made(vectors: Tensor) -> Tensor:
         places = vectors[..., 0, :].reshape(-1, 3)
         size = float((places - places.mean(0)).norm(dim=-1).max()) or 1.0
-        made = size * torch.stack([_bumps(len(places), generator) for _ in range(vectors.shape[-2])], 1)
-        both = [made.reshape(vectors.shape).to(vectors).flatten(-2), channels[..., channels.shape[-1] - scalars :]]
-        out[i] = torch.cat(both, -1).movedim(-1, axis).contiguous()
-    return tuple(out)
+        bumps = torch.stack([_bumps(len(places), generator) for _ in range(vectors.shape[-2])], 1)
+        return size * bumps.reshape(vectors.shape).to(vectors)
+
+    return inputs.map_clouds(lambda x, axis, scalars: map_vectors(made, x.double(), axis, scalars), args)
 
 
 def _bumps(count: int, generator: torch.Generator) -> Tensor:
@@ -173,7 +165,8 @@ def _bumps(count: int, generator: torch.Generator) -> Tensor:
 
 def per_cloud(rotations: Tensor, clouds: int) -> list[Tensor]:
     """Random rotations dealt out so that each cloud gets all of them, in a different order: R × (B, 3, 3)."""
-    return [torch.stack([rotations[(i + b) % len(rotations)] for b in range(clouds)]) for i in range(len(rotations))]
+    count = len(rotations)
+    return list(rotations[(torch.arange(count)[:, None] + torch.arange(clouds)) % count])
 
 
 def dealt_out(rotations: Tensor, clouds: int) -> list[Tensor]:
@@ -190,25 +183,12 @@ def cube_rotations() -> Tensor:
     return torch.stack([matrix for matrix in signed if torch.linalg.det(matrix) > 0])
 
 
-def _check_as_revised(inputs: Inputs, args: tuple[Any, ...]) -> None:
-    if len(args) < len(inputs.axes):
-        raise InputError(f"{len(args)} inputs were given; the model was revised for {len(inputs.axes)}")
-    for i, axis in enumerate(inputs.axes):
-        if axis is not None:
-            if not isinstance(args[i], Tensor):
-                raise InputError(f"input {i} is a {type(args[i]).__name__}; the model was revised for points there")
-            check_points(args[i], axis, inputs.channels[i], inputs.ranks[i])
-
-
 def _stretched(args: tuple[Any, ...], inputs: Inputs, generator: torch.Generator) -> tuple[Any, ...]:
     """Similar clouds: stretched along x, y and z by up to 1.5, with noise of 5 % of their size."""
-    out = list(args)
     stretch = (torch.rand(3, generator=generator, dtype=torch.float64) - 0.5).mul(0.8).exp()
-    for i, axis in enumerate(inputs.axes):
-        if axis is not None:
-            x, scalars = args[i], inputs.scalars_of(i)
-            noise = torch.randn(x.shape, generator=generator, dtype=torch.float64).to(x)
-            factors = stretch.repeat((x.shape[axis] - scalars) // 3)
-            factors = torch.cat([factors, torch.ones(scalars)]).to(x).reshape([-1, *[1] * (x.dim() - 1 - axis)])
-            out[i] = x * factors + 0.05 * x.std(correction=0) * noise
-    return tuple(out)
+
+    def similar(x: Tensor, axis: int, scalars: int) -> Tensor:
+        noise = torch.randn(x.shape, generator=generator, dtype=torch.float64).to(x)
+        return map_vectors(lambda vectors: vectors * stretch.to(x), x, axis, scalars) + 0.05 * x.std(correction=0) * noise
+
+    return inputs.map_clouds(similar, args)

@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 from reqnn.revision.clouds import Orders
+from reqnn.revision.inputs import is_numbers
 from reqnn.tensor import QuaternionTensor
 from reqnn.tensor.nested import leaves
 
@@ -37,7 +38,7 @@ class Value:
 
 def values_of(tree: Any, copy: bool = False) -> list[Value]:
     """The floating-point tensors in a layer's output; index tensors are left out."""
-    found = [leaf for leaf in leaves(tree) if isinstance(leaf, Tensor) and leaf.is_floating_point()]
+    found = [leaf for leaf in leaves(tree) if is_numbers(leaf)]
     data = [(x.components if isinstance(x, QuaternionTensor) else x.as_subclass(Tensor)).detach() for x in found]
     pairs = zip(data, found, strict=True)
     return [Value(x.clone() if copy else x, isinstance(leaf, QuaternionTensor)) for x, leaf in pairs]

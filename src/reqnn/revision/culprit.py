@@ -11,6 +11,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from reqnn.revision.compare import scale_of, values_of
+from reqnn.revision.inputs import convert, device_of, is_numbers
 from reqnn.revision.watched import WatchedCopy
 from reqnn.tensor import QuaternionTensor
 from reqnn.tensor.nested import leaves
@@ -49,7 +50,7 @@ def find_culprit(watched: WatchedCopy, batch: tuple[Any, ...], error: Error, siz
     watched.use_statistics_of_the_batch()
     try:
         with follower:
-            watched.run(tuple(x.double() if isinstance(x, Tensor) and x.is_floating_point() else x for x in batch))
+            watched.run(convert(batch, device_of(root), torch.float64))
     except Exception:  # the code takes no batch of three clouds
         return None
     finally:
@@ -90,7 +91,7 @@ class _Follower(TorchFunctionMode):
         return out
 
     def _judge(self, name: str, operands: Any, results: Any) -> None:
-        wrong = [x for x in leaves(results) if isinstance(x, Tensor) and x.dtype.is_floating_point and self._is_wrong(x)]
+        wrong = [x for x in leaves(results) if is_numbers(x) and self._is_wrong(x)]
         if wrong:
             origin = _origin(operands) or Culprit(name, enclosing_module(self.names), user_frame())
             for x in wrong:

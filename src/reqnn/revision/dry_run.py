@@ -12,12 +12,13 @@ from torch import Tensor, nn
 
 from reqnn.errors import NoRuleError, ReqnnError
 from reqnn.nn.quaternion_to_real import quaternion_to_real_hook
+from reqnn.revision.inputs import convert
 from reqnn.revision.learned import has_learned
 from reqnn.revision.module import RevisedModel
 from reqnn.revision.plan import Plan, RealBefore, Restart
 from reqnn.tensor import QuaternionTensor, quaternions
 from reqnn.tensor.markers import RemovedTransform
-from reqnn.tensor.nested import leaves, map_leaves
+from reqnn.tensor.nested import leaves
 from reqnn.tensor.trace import place_of_error
 
 
@@ -158,7 +159,7 @@ def _swapper(net: RevisedModel, plan: Plan, name: str, build: Callable[..., nn.M
         if operands:
             replacement = build(module, operands[0])
             if replacement is not None:
-                set_submodule(net.model, name, replacement)
+                net.model.set_submodule(name, replacement)
                 plan.visited |= {f"{name}.{inner}" if inner else name for inner, _ in replacement.named_modules()}
                 raise Restart
 
@@ -213,15 +214,4 @@ def _is_loose(leaf: Any) -> bool:
 def example_for(args: tuple[Any, ...], model: nn.Module) -> tuple[Any, ...]:
     """Example inputs on the device and in the dtype of the model."""
     reference = next((p for p in model.parameters() if p.is_floating_point()), None)
-    if reference is None:
-        return args
-    converted: tuple[Any, ...] = map_leaves(
-        lambda leaf: leaf.to(reference) if isinstance(leaf, Tensor) and leaf.is_floating_point() else leaf, args
-    )
-    return converted
-
-
-def set_submodule(model: nn.Module, name: str, module: nn.Module) -> None:
-    """Put another module under a dotted name."""
-    parent, _, key = name.rpartition(".")
-    model.get_submodule(parent)._modules[key] = module
+    return args if reference is None else convert(args, reference.device, reference.dtype)

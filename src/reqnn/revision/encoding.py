@@ -26,19 +26,18 @@ class Normalised(NamedTuple):
 
 def normalise_inputs(inputs: Inputs, args: tuple[Any, ...]) -> Normalised:
     """Centre and scale the coordinates of the first cloud, as `reqnn.data` does; normals and scalars stay as they are."""
-    first = next(i for i, axis in enumerate(inputs.axes) if axis is not None)
-    axis = inputs.axes[first]
-    assert axis is not None
+    first, axis = inputs.first
     xyz = cloud_of(args[first], axis)
     center = xyz.mean(1)
     center = center + (xyz - center[:, None]).mean(1)  # far from the origin the rounding of a mean is above that of x - c
     scale = torch.linalg.vector_norm(xyz - center[:, None], dim=-1).amax(1)
     scale = torch.where(scale > 0, scale, 1.0)
-    channels = args[first].movedim(axis, -1)
-    shape = [-1, *[1] * (channels.dim() - 2), 3]
-    near = (channels[..., :3] - center.reshape(shape)) / scale.reshape([*shape[:-1], 1])
-    whole = torch.cat([near, channels[..., 3:]], -1).movedim(-1, axis).contiguous()
-    return Normalised((*args[:first], whole, *args[first + 1 :]), center, scale)
+    ones = [1] * (args[first].dim() - 1)
+    return Normalised(
+        inputs.with_points(args, lambda points: (points - center.reshape(-1, *ones, 3)) / scale.reshape(-1, *ones, 1)),
+        center,
+        scale,
+    )
 
 
 def encode(net: Any, at: str | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Tensor]:

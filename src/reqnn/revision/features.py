@@ -8,10 +8,10 @@ net.put_features(rotated, points, at="conv5")                 # the outputs with
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -20,27 +20,12 @@ from reqnn import quaternion
 from reqnn.errors import InputError
 from reqnn.nn.quaternion_to_real import becomes_real_before
 from reqnn.revision.outputs import to_outputs
-from reqnn.tensor import Context, QuaternionTensor
+from reqnn.tensor import QuaternionTensor
 
 _UNIT = 1e-3  # how far a quaternion may be from length 1
 
 Change = Callable[[Any], Any]
 """Features as they pass a place → what replaces them."""
-
-
-class Revised(Protocol):
-    """A revised network (`reqnn.revision.module.RevisedModel`)."""
-
-    model: nn.Module
-
-    def context(self) -> Context:
-        """A fresh context for one forward pass."""
-
-    def run(self, context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The forward pass with quaternion outputs left as they are."""
-
-    def keep_real_places(self) -> None:
-        """Put Quaternion2Real before what took the place of a submodule it stood before."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +49,7 @@ class Place:
         return f"the input of {shown}" if self.before else shown
 
 
-def find_place(net: Revised, at: str | None) -> Place:
+def find_place(net: Any, at: str | None) -> Place:
     """The place that ``at`` names: "conv5", "conv5#2" for its second call, None for what Quaternion2Real is given."""
     model = net.model
     names = dict(model.named_modules(remove_duplicate=False))
@@ -80,11 +65,16 @@ def find_place(net: Revised, at: str | None) -> Place:
     name, _, call = at.rpartition("#")
     if name in names and call.isdecimal() and int(call) > 0:
         return Place(name, names[name], int(call))
-    close = difflib.get_close_matches(at, names, n=3, cutoff=0.4) or sorted(filter(None, names))[:8]
-    raise InputError(f"at: the model has no submodule '{at}'; did you mean {', '.join(close)}?")
+    raise no_submodule("at", at, names)
 
 
-def take_features(net: Revised, at: str | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
+def no_submodule(option: str, name: str, names: Iterable[str]) -> InputError:
+    """The error for a name that no submodule has, with similar ones."""
+    close = difflib.get_close_matches(name, list(names), n=3, cutoff=0.4) or sorted(filter(None, names))[:8]
+    return InputError(f"{option}: the model has no submodule '{name}'; did you mean {', '.join(close)}?")
+
+
+def take_features(net: Any, at: str | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     """What `RevisedModel.features` returns."""
     net.keep_real_places()
     place, found = find_place(net, at), []
@@ -101,7 +91,7 @@ def take_features(net: Revised, at: str | None, args: tuple[Any, ...], kwargs: d
     return found[-1]
 
 
-def put_features(net: Revised, features: Tensor, at: str | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def put_features(net: Any, features: Tensor, at: str | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """What `RevisedModel.put_features` returns."""
     net.keep_real_places()
     place = find_place(net, at)
@@ -136,7 +126,12 @@ def rotate_features(features: QuaternionTensor, rotation: Tensor) -> QuaternionT
         rotated = torch.einsum("bij,jb...->ib...", matrix, vectors)
     else:
         rotated = torch.einsum("ij,j...->i...", matrix, vectors)
-    out = features.same(torch.cat([features.components[:-3], rotated]))
+    return _like(features, torch.cat([features.components[:-3], rotated]))
+
+
+def _like(features: QuaternionTensor, components: Tensor) -> QuaternionTensor:
+    """Other components in the place of some features."""
+    out = features.same(components)
     out.source, out.channel_axis = features.source, features.channel_axis
     return out
 
@@ -186,9 +181,7 @@ def _visited(place: Place, change: Change) -> Iterator[list[int]]:
 def _complete(value: Any, place: Place) -> Tensor:
     """Features as they are now: computed, where a batch-norm has left that for later, and safe from in-place changes."""
     if isinstance(value, QuaternionTensor):
-        complete = value.same(value.components.clone())
-        complete.source, complete.channel_axis = value.source, value.channel_axis
-        return complete
+        return _like(value, value.components.clone())
     if isinstance(value, Tensor):
         return value.as_subclass(Tensor).clone()
     parts = [type(part).__name__ for part in value] if isinstance(value, (tuple, list)) else []
@@ -218,9 +211,7 @@ def _in_place_of(value: Any, features: Any, place: Place) -> Tensor:
     assert isinstance(features, QuaternionTensor)
     if features.components.shape != given.components.shape:
         raise InputError(f"features have {features.components.shape[0]} components; {place} gives {given.components.shape[0]}")
-    put = given.same(features.components)  # in the context of this pass, not of the one that they come from
-    put.source, put.channel_axis = given.source, given.channel_axis
-    return put
+    return _like(given, features.components)  # in the context of this pass, not of the one that they come from
 
 
 def _check_calls(model: nn.Module, place: Place, calls: int) -> None:

@@ -17,9 +17,8 @@ from torch import Tensor, nn
 from reqnn.errors import InputError
 from reqnn.nn.coordinates import axis_of_vectors
 from reqnn.points import degenerate_axes, right_handed_frames
-from reqnn.revision.inputs import Inputs, check_points, cloud_of, rotate_vectors
+from reqnn.revision.inputs import Inputs, cloud_of, is_numbers, rotate_vectors
 from reqnn.revision.module import RevisedModel
-from reqnn.revision.outputs import is_numbers
 from reqnn.revision.report import RevisionReport, count_parameters
 from reqnn.rules.registry import RuleSet
 from reqnn.tensor.nested import leaves, map_leaves
@@ -79,10 +78,9 @@ class FramedModel(RevisedModel):
 
     def _seen(self, position: int, value: Any, frame: Tensor) -> Any:
         """An input in a frame: its vectors x become Fᵀx."""
-        axis = self.inputs.axes[position] if position < len(self.inputs.axes) else None
+        axis = self.inputs.check(position, value)
         if axis is None:
             return value
-        check_points(value, axis, self.inputs.channels[position], self.inputs.ranks[position])
         return rotate_vectors(value, axis, frame.mT, self.inputs.scalars_of(position))
 
     def _averaged(self, outputs: list[Any], frames: Tensor) -> Any:

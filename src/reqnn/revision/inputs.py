@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from reqnn.errors import InputError
 from reqnn.points._coordinates import check_finite
@@ -44,25 +44,63 @@ class Inputs:
         return {position: self._convert(position, values[position], context) for position in sorted(values)}
 
     def _convert(self, position: int, value: Any, context: Context) -> Any:
-        axis = self.axes[position] if position < len(self.axes) else None
+        axis = self.check(position, value)
         if axis is None:
-            return map_leaves(_as_scalars, value)
-        if not isinstance(value, Tensor):
-            raise InputError(f"points are a {type(value).__name__}; a tensor is needed: use torch.as_tensor")
-        check_points(value, axis, self.channels[position], self.ranks[position])
+            return map_leaves(lambda leaf: companion(leaf, ScalarTensor) if is_numbers(leaf) else leaf, value)
         if context.points is None:
             context.batch = value.shape[0] if value.dim() > 2 else None
             context.points = cloud_of(value, axis)
         return from_real(value, axis, context, self.scalars_of(position))
+
+    def map_clouds(self, function: Callable[[Tensor, int, int], Tensor], args: tuple[Any, ...]) -> tuple[Any, ...]:
+        """The inputs with each that holds vectors replaced by a function of it, its axis and its number of scalars."""
+        axes = [*self.axes, *[None] * (len(args) - len(self.axes))]
+        pairs = enumerate(zip(args, axes, strict=True))
+        return tuple(x if axis is None else function(x, axis, self.scalars_of(i)) for i, (x, axis) in pairs)
+
+    def with_points(self, args: tuple[Any, ...], function: Callable[[Tensor], Tensor]) -> tuple[Any, ...]:
+        """The inputs with the points (*, 1, 3) of the first cloud replaced by a function of them; normals and scalars stay."""
+        first, axis = self.first
+        moved = map_vectors(function, args[first], axis, args[first].shape[axis] - 3)
+        return (*args[:first], moved, *args[first + 1 :])
+
+    def check(self, position: int, value: Any) -> int | None:
+        """The axis of an input's vectors, None if it is real; raise `InputError` for what cannot be a cloud of this layout."""
+        axis = self.axes[position] if position < len(self.axes) else None
+        if axis is not None:
+            if not isinstance(value, Tensor):
+                raise InputError(f"points are a {type(value).__name__}; a tensor is needed: use torch.as_tensor")
+            check_points(value, axis, self.channels[position], self.ranks[position])
+        return axis
 
     def scalars_of(self, position: int) -> int:
         """How many trailing channels of an input are scalars."""
         return self.scalars if position == self.first[0] else 0
 
 
-def _as_scalars(leaf: Any) -> Any:
-    real = isinstance(leaf, Tensor) and leaf.is_floating_point()
-    return companion(leaf, ScalarTensor) if real else leaf
+def as_arguments(points: Any) -> tuple[Any, ...]:
+    """What a user gives as the inputs of a network, one or several, as positional arguments."""
+    return tuple(points) if isinstance(points, (tuple, list)) else (points,)
+
+
+def is_numbers(leaf: Any) -> bool:
+    """Whether a leaf is a tensor of floating-point numbers."""
+    return isinstance(leaf, Tensor) and leaf.is_floating_point()
+
+
+def convert(args: tuple[Any, ...], device: torch.device | None, dtype: torch.dtype | None) -> tuple[Any, ...]:
+    """Inputs on a device, and those of floating-point numbers in a dtype."""
+
+    def to(leaf: Any) -> Any:
+        return leaf.detach().to(device, dtype if is_numbers(leaf) else leaf.dtype) if isinstance(leaf, Tensor) else leaf
+
+    converted: tuple[Any, ...] = map_leaves(to, args)
+    return converted
+
+
+def device_of(net: nn.Module) -> torch.device:
+    """Where the parameters and buffers of a network are."""
+    return next((t.device for t in (*net.parameters(), *net.buffers())), torch.device("cpu"))
 
 
 def check_points(x: Tensor, axis: int, channels: int, rank: int) -> None:
@@ -91,18 +129,22 @@ def rotate_vectors(x: Tensor, axis: int, rotations: Tensor, scalars: int = 0) ->
     Shapes:
         rotations: (B, 3, 3), one for each entry of axis 0 of x, or (1, 3, 3)
     """
-    channels = x.movedim(axis, -1)
-    vectors = channels[..., : channels.shape[-1] - scalars].unflatten(-1, (-1, 3))
-    matrices = rotations.to(x).reshape(-1, *[1] * (vectors.dim() - 3), 3, 3)
-    both = torch.cat([(vectors @ matrices.mT).flatten(-2), channels[..., channels.shape[-1] - scalars :]], -1)
-    return both.movedim(-1, axis).contiguous()
+    matrices = rotations.to(x).reshape(-1, *[1] * (x.dim() - 2), 3, 3)
+    return map_vectors(lambda vectors: vectors @ matrices.mT, x, axis, scalars)
+
+
+def map_vectors(function: Callable[[Tensor], Tensor], x: Tensor, axis: int, scalars: int = 0) -> Tensor:
+    """The vectors (*, V, 3) on an axis of 3·V channels replaced by a function of them; trailing scalars stay."""
+    vectors, rest = x.movedim(axis, -1).split([x.shape[axis] - scalars, scalars], -1)
+    made = function(vectors.unflatten(-1, (-1, 3))).flatten(-2)
+    return torch.cat([made, rest.to(made)], -1).movedim(-1, axis).contiguous()
 
 
 def read_inputs(
     points: Any, vector_axis: int | Sequence[int | None] | None = None, scalars: int = 0
 ) -> tuple[Inputs, tuple[Any, ...]]:
     """How a network's inputs are read, from an example, and the example as positional arguments."""
-    args = tuple(points) if isinstance(points, (tuple, list)) else (points,)
+    args = as_arguments(points)
     if scalars < 0:
         raise InputError(f"scalars is {scalars}; it counts channels")
     if isinstance(vector_axis, int) or vector_axis is None:
@@ -137,14 +179,13 @@ def _given_axes(args: tuple[Any, ...], vector_axis: Any) -> list[int | None]:
         raise InputError(
             f"vector_axis is {vector_axis!r}; give an axis, or a tuple with one (or None) for each of {len(args)} inputs"
         )
-    axes: list[int | None] = []
-    for value, axis in zip(args, vector_axis, strict=True):
-        if axis is not None and not (
-            isinstance(axis, int) and isinstance(value, Tensor) and -value.dim() <= axis < value.dim()
-        ):
-            raise InputError(f"vector_axis={axis!r} is no axis of an input of shape {_shapes((value,))}")
-        axes.append(None if axis is None else axis % value.dim())
-    return axes
+    return [None if axis is None else _given_axis(value, axis) for value, axis in zip(args, vector_axis, strict=True)]
+
+
+def _given_axis(value: Any, axis: Any) -> int:
+    if not (isinstance(axis, int) and isinstance(value, Tensor) and -value.dim() <= axis < value.dim()):
+        raise InputError(f"vector_axis={axis!r} is no axis of an input of shape {_shapes((value,))}")
+    return axis % value.dim()
 
 
 def _find_axes(args: tuple[Any, ...], vector_axis: int | None, scalars: int) -> list[int | None]:
@@ -157,12 +198,8 @@ def _find_axes(args: tuple[Any, ...], vector_axis: int | None, scalars: int) -> 
             if first and not value.is_floating_point() and len(args) == 1:
                 raise InputError(f"points have dtype {value.dtype}; floating point is needed: call .float() first")
             if value.is_floating_point():
-                if vector_axis is not None and first:
-                    if not -value.dim() <= vector_axis < value.dim():
-                        raise InputError(f"vector_axis={vector_axis} is no axis of an input of shape {tuple(value.shape)}")
-                    found = vector_axis % value.dim()
-                else:
-                    found = _vector_axis(value, scalars if first else 0)
+                given = vector_axis is not None and first
+                found = _given_axis(value, vector_axis) if given else _vector_axis(value, scalars if first else 0)
         elif isinstance(value, Tensor) and len(args) == 1:
             raise InputError(f"points have shape {tuple(value.shape)}; (B, N, 3) or (B, 3, N) is needed")
         elif not isinstance(value, Tensor) and len(args) == 1:

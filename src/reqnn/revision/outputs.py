@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from reqnn.errors import InputError
-from reqnn.revision.inputs import Inputs
+from reqnn.revision.inputs import Inputs, is_numbers
 from reqnn.tensor import QuaternionTensor
 from reqnn.tensor.markers import RemovedBias, RemovedTransform, ScalarTensor
 from reqnn.tensor.nested import leaves, map_leaves
@@ -27,11 +27,6 @@ def _to_output(leaf: Any) -> Any:
     if isinstance(leaf, (RemovedTransform, RemovedBias, ScalarTensor)):
         return leaf.as_subclass(Tensor)
     return leaf
-
-
-def is_numbers(leaf: Any) -> bool:
-    """Whether an output is a tensor of floating-point numbers."""
-    return isinstance(leaf, Tensor) and leaf.is_floating_point()
 
 
 def rotating_outputs(

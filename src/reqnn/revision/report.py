@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +16,14 @@ from reqnn.rules.registry import TABLE1
 def count_parameters(model: nn.Module) -> int:
     """The number of trained values, each counted once."""
     return sum(parameter.numel() for parameter in model.parameters())
+
+
+def table(header: tuple[str, ...], body: Sequence[tuple[str, ...]]) -> list[str]:
+    """The lines of a table with aligned columns."""
+    rows = [header, *body]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    return [lines[0], "  ".join("─" * width for width in widths), *lines[1:]]
 
 
 @dataclass
@@ -68,9 +77,7 @@ class RevisionReport:
     def __str__(self) -> str:
         header = ("layer", "operation", "rule", "gives")
         body = [(r.layer or "(model)", r.operation, r.row + (" *" if r.extension else ""), r.kind) for r in self.rows]
-        widths = [max(len(row[i]) for row in [header, *body]) for i in range(4)]
-        lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)) for row in [header, *body]]
-        lines.insert(1, "  ".join("─" * width for width in widths))
+        lines = table(header, body)
         if self.extensions:
             lines.append("* a rule beyond the paper")
         lines.append(f"parameters: {self.parameters_before:,} → {self.parameters_after:,}")

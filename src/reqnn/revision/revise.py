@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import difflib
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -14,11 +13,12 @@ from torch.nn.parameter import is_lazy
 from reqnn.errors import InputError, NoRuleError
 from reqnn.revision.choices import Block, Choices
 from reqnn.revision.cloning import Workspace
-from reqnn.revision.dry_run import HeadWanted, VectorsLost, dry_run, example_for, set_submodule
+from reqnn.revision.dry_run import HeadWanted, VectorsLost, dry_run, example_for
+from reqnn.revision.features import no_submodule
 from reqnn.revision.frames import BlackBox, FramedModel, framed
-from reqnn.revision.inputs import Inputs, read_inputs
+from reqnn.revision.inputs import Inputs, is_numbers, read_inputs
 from reqnn.revision.module import RevisedModel
-from reqnn.revision.outputs import is_numbers, rotating_outputs
+from reqnn.revision.outputs import rotating_outputs
 from reqnn.revision.plan import Plan, RealBefore
 from reqnn.revision.removal import Call
 from reqnn.revision.report import RevisionReport, count_parameters
@@ -111,7 +111,7 @@ def revise(
         workspace = Workspace(KNOWN_FUNCTIONS, dict(replace or {}))
         workspace.adopt(twin)
         for name in remove:
-            set_submodule(twin, name, calls[name].identity(name))
+            twin.set_submodule(name, calls[name].identity(name))
         choices.place(twin, inputs.first[1])
         net = RevisedModel(twin, inputs, rule_set, strict, choices.auto_real)
         plan = Plan(twin)
@@ -196,7 +196,7 @@ def _unwrap(model: nn.Module) -> nn.Module:
         model = copy.deepcopy(model)
         for name, module in list(model.named_modules()):
             if name and _inner(module) is not module:
-                set_submodule(model, name, _inner(module))
+                model.set_submodule(name, _inner(module))
     return model
 
 
@@ -215,8 +215,7 @@ def _check_names(option: str, wanted: Sequence[str], names: dict[str, nn.Module]
         raise InputError(f"{option}='{wanted}': give a tuple of names, such as ('{wanted}',)")
     for name in wanted:
         if name not in names or not name:
-            close = difflib.get_close_matches(name, names, n=3, cutoff=0.4) or sorted(filter(None, names))[:8]
-            raise InputError(f"{option}: the model has no submodule '{name}'; did you mean {', '.join(close)}?")
+            raise no_submodule(option, name, names)
 
 
 def _run_original(model: nn.Module, args: tuple[Any, ...], watch: list[str]) -> tuple[dict[str, Call], Any]:

@@ -21,7 +21,7 @@ from reqnn.errors import NoRuleError, SelfCheckError
 from reqnn.revision.clouds import Clouds, bumpy_cloud
 from reqnn.revision.compare import Value, relative_error, scale_of, ways_to_reorder, ways_to_rotate
 from reqnn.revision.culprit import Culprit, find_culprit
-from reqnn.revision.inputs import cloud_of
+from reqnn.revision.inputs import cloud_of, convert, device_of, is_numbers
 from reqnn.revision.module import RevisedModel
 from reqnn.revision.watched import WatchedCopy
 from reqnn.tensor.markers import RemovedTransform
@@ -45,7 +45,7 @@ class Motion:
         moved = clouds.rotated(self.rotation[None]) if self.rotation is not None else args
         if self.orders is None:
             return moved
-        return Clouds(moved, clouds.inputs, clouds.batch, (), 0).reordered(self.orders)
+        return Clouds(moved, clouds.inputs, clouds.batch).reordered(self.orders)
 
     def error(self, value: Tensor, reference: Tensor, scale: float, sizes: list[int]) -> float:
         """How far an output is from the reference moved alike: the smallest over what it may do (stay, rotate, follow)."""
@@ -108,11 +108,11 @@ class _Trial:
         first = args[net.inputs.first[0]]
         self.inputs, self.rows = net.inputs, first.shape[0] if first.dim() > 2 else None
         self.args, example = args, tuple(x[:1] if self._batched(x) else x for x in args)
-        self.cloud = Clouds(bumpy_cloud(example, net.inputs, generator), net.inputs, 1 if self.rows else None, (), 0)
+        self.cloud = Clouds(bumpy_cloud(example, net.inputs, generator), net.inputs, 1 if self.rows else None)
         self.others = [bumpy_cloud(example, net.inputs, generator)]
         if all(size >= _MANY for size in self.cloud.sizes):
             smaller = {size: torch.arange(size // _FEWER)[None] for size in self.cloud.sizes}
-            self.others.insert(0, Clouds(self.others[0], net.inputs, self.cloud.batch, (), 0).reordered(smaller))
+            self.others.insert(0, Clouds(self.others[0], net.inputs, self.cloud.batch).reordered(smaller))
         self.rotation = quaternion.random_matrix((), generator, torch.float64)
         self.orders, self.sizes = self._orders(net, generator), self.cloud.sizes
 
@@ -121,7 +121,7 @@ class _Trial:
 
         By the paper's rules the farthest point may decide alone.
         """
-        position, axis = next((i, axis) for i, axis in enumerate(net.inputs.axes) if axis is not None)
+        position, axis = net.inputs.first
         norms = cloud_of(self.cloud.args[position], axis).norm(dim=-1)[0]
         far, half = norms.topk(min(3, len(norms)))[1], len(norms) // 2
         for _ in range(500):
@@ -153,7 +153,7 @@ class _Trial:
     def same_on_example(self, watched: WatchedCopy, places: frozenset[int]) -> bool:
         """Whether these outputs are the same for all clouds of the example."""
         watched.net.eval()
-        outputs = leaves(watched.run(tuple(_to(x, _device_of(watched.net), watched.dtype) for x in self.args)))
+        outputs = leaves(watched.run(convert(self.args, device_of(watched.net), watched.dtype)))
         return all(scale_of(outputs[i] - outputs[i][:1]) <= _CONSTANT * scale_of(outputs[i]) for i in places)
 
     def constant_in(self, model: nn.Module) -> frozenset[int]:
@@ -163,14 +163,12 @@ class _Trial:
 
     def _outputs(self, watched: WatchedCopy, motion: Motion) -> dict[int, list[Tensor]]:
         """For each output its values on the three clouds: two of them in one batch, or all alone if it takes no such batch."""
-        device = _device_of(watched.net)
 
         def run(args: tuple[Any, ...], forward: Callable[..., Any] = watched.run) -> dict[int, Tensor]:
-            out = leaves(forward(tuple(_to(x, device, watched.dtype) for x in args)))
+            out = leaves(forward(convert(args, device_of(watched.net), watched.dtype)))
             raw = leaves(watched.raw_output)
             removed = [isinstance(leaf, RemovedTransform) for leaf in raw] if len(raw) == len(out) else [False] * len(out)
-            numbers = [isinstance(x, Tensor) and x.is_floating_point() for x in out]
-            return {i: out[i] for i in range(len(out)) if numbers[i] and not removed[i]}
+            return {i: x for i, x in enumerate(out) if is_numbers(x) and not removed[i]}
 
         if self.rows:
             for other in self.others:
@@ -190,14 +188,6 @@ class _Trial:
 
     def _batched(self, x: Any, rows: int | None = None) -> bool:
         return self.rows is not None and isinstance(x, Tensor) and x.shape[:1] == (rows or self.rows,)
-
-
-def _to(x: Any, device: torch.device, dtype: torch.dtype) -> Any:
-    return x.to(device, dtype if x.is_floating_point() else x.dtype) if isinstance(x, Tensor) else x
-
-
-def _device_of(net: nn.Module) -> torch.device:
-    return next((t.device for t in (*net.parameters(), *net.buffers())), torch.device("cpu"))
 
 
 def _refusal(what: str, error: float, culprit: Culprit | None) -> SelfCheckError:
