@@ -31,12 +31,20 @@ ENVIRONMENT |= {"MALLOC_MMAP_THRESHOLD_": str(2**33), "MALLOC_TRIM_THRESHOLD_": 
 
 @dataclass(frozen=True)
 class Cell:
-    """One run: its name, what it is for, the test accuracy it aims at in per cent (if any), the arguments of `reqnn train`."""
+    """One run: its name, what it is for, the test accuracy it aims at in per cent (if any), the arguments of `reqnn train`.
+
+    `result` is a file in the repository that holds the result of the finished run: such a cell is not trained again.
+    """
 
     name: str
     purpose: str
     target: float | None
     arguments: list[str]
+    result: str | None = None
+
+    def finished(self, runs: Path) -> bool:
+        """Whether all its epochs are done."""
+        return (self.result is not None and Path(self.result).exists()) or bool(self.metrics(runs).get("finished"))
 
     def metrics(self, runs: Path) -> dict[str, Any]:
         """What the run has reached so far; empty before the end of its first epoch."""
@@ -52,7 +60,7 @@ class Cell:
         metrics = self.metrics(runs)
         last = metrics.get("last") or {}
         best = next((value for name, value in metrics.items() if name.startswith("best_validation_")), 0.0)
-        state = "finished" if metrics.get("finished") else "begun" if (runs / self.name).exists() else "waiting"
+        state = "finished" if self.finished(runs) else "begun" if (runs / self.name).exists() else "waiting"
         done = f"epoch {last['epoch']:>3}, {last['seconds'] / 3600:4.1f} h, validation {best:.1%}" if last else ""
         target = "" if self.target is None else f"target {self.target} % (test)"
         return f"{state:8}  {self.name:32}  {done:38}  {target}".rstrip()
@@ -65,7 +73,7 @@ def load_cells(file: Path) -> list[Cell]:
 
 def next_cell(cells: list[Cell], runs: Path, failed: list[str]) -> Cell | None:
     """The first one that has neither failed nor done all its epochs."""
-    return next((cell for cell in cells if cell.name not in failed and not cell.metrics(runs).get("finished")), None)
+    return next((cell for cell in cells if cell.name not in failed and not cell.finished(runs)), None)
 
 
 @contextmanager
