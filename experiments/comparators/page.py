@@ -66,7 +66,7 @@ def ordinary_table(points: Tensor, data: str) -> Table:
             "not see that a signal on a grid or the pose of a capsule rotates: for these see the next two tables.",
             "KD-Network and DGCNN depend on the order of the points through ties, of coordinates on flat surfaces along an "
             "axis and of distances; the others that do begin their sampling at the first point. PRIN centres the cloud.",
-            "Of trained networks, accuracies upright and rotated: [Table 5](../results/table5.md).",
+            "Of trained networks, accuracies upright and rotated: `results/table5.md`.",
         ],
     )
 
