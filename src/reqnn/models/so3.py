@@ -108,6 +108,6 @@ class SO3Convolution(nn.Module):
     def forward(self, spectrum: Tensor) -> Tensor:
         """The spectrum of the correlation."""
         parts = torch.view_as_real(spectrum)
-        turned = torch.einsum("lkn,bclmnr->bclmkr", self.equator.to(parts.dtype), parts)
+        rotated = torch.einsum("lkn,bclmnr->bclmkr", self.equator.to(parts.dtype), parts)
         ring = torch.fft.fft(self.kernel * self.scale, dim=2)
-        return torch.einsum("ock,bclmk->bolmk", ring, torch.view_as_complex(turned.contiguous()))
+        return torch.einsum("ock,bclmk->bolmk", ring, torch.view_as_complex(rotated.contiguous()))

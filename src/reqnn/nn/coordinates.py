@@ -149,8 +149,8 @@ class InFrame:
             axis = axis_of_vectors(a, self.axis, flat=self.rotate_back) if not strict else None
             if axis is None:
                 continue
-            turned = (a.movedim(axis, -1).unflatten(-1, (-1, 3)) @ _ANOTHER_FRAME.to(a)).flatten(-2).movedim(-1, axis)
-            passed_on = b.shape == a.shape and bool((b - turned).abs().max() <= _SAME * a.abs().max())
+            rotated = (a.movedim(axis, -1).unflatten(-1, (-1, 3)) @ _ANOTHER_FRAME.to(a)).flatten(-2).movedim(-1, axis)
+            passed_on = b.shape == a.shape and bool((b - rotated).abs().max() <= _SAME * a.abs().max())
             (self.rotated if passed_on or self.rotate_back else self.may_rotate)[i] = axis
 
     def _mean(self, column: tuple[Any, ...], frames: Tensor, axis: int | None, context: Context) -> Any:
