@@ -1,7 +1,7 @@
 # mypy: disallow-untyped-defs=False
 """Compiled sums of Gaussians: blocks of a k-d tree that are too far away to count are skipped, the rest is vectorised.
 
-The exponential of the C library is a call for each number; this one is arithmetic alone, which the compiler makes
+The exponential of the C library is a call for each number; this one is arithmetic alone, which compiles to
 vector instructions: exp(t) = 2ⁿ·exp(r) with n = ⌊t/ln 2 + ½⌋, |r| ≤ ln 2 / 2, a polynomial for exp(r) and the bits of
 2ⁿ written down. It is right to an ulp or two. Sums of a block are in float32, those of blocks in float64.
 """
