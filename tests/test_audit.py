@@ -17,7 +17,7 @@ from reqnn.revision.clouds import cube_rotations, dealt_out
 from reqnn.zoo import create_model
 from surfaces import points_in_balls, surfaces
 
-QUICK = {"rotations": 2, "permutations": 1}
+QUICK = {"rotations": 3, "permutations": 2}
 RADIUS, NSAMPLE = (0.5, 0.8), (8, 8)
 OPTIONS = {
     "autoencoder": {"num_points": 192, "latent": 8, "encoder_options": {"k": 8, "extra_conv": False}},

@@ -173,3 +173,14 @@ def test_index_writing_into_what_someone_waits_for():
     out = normalize_quaternions(x, None, True, 0.1, 1e-5)
     x[:, 0] = 0
     torch.testing.assert_close(out.components, expected)
+
+
+def test_the_second_gradient_of_the_longest():
+    x = torch.randn(2, 3, 4, 3, 2, dtype=torch.float64, generator=torch.Generator().manual_seed(0), requires_grad=True)
+    count = x.numel() // 6
+
+    def longest(a):
+        out, power, _ = rows.longest(a, 2, Power(rows.total_power(a) / count, 1e-5, count))
+        return out, power.mean
+
+    assert torch.autograd.gradgradcheck(longest, (x,))
