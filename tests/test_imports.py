@@ -22,7 +22,7 @@ LAYERS = (  # from low to high; packages of one line do not import each other
     "train",
     "alignment",
     "pretrained",
-    "deploy",
+    "deploy view",
     "commands",
     "cli",
     "__init__",
