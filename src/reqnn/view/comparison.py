@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -72,7 +73,7 @@ class Comparison:
         ]
 
     def _answer(self, source: str, net: Any, before: Tensor | None, shown: Shown, top: int) -> Answer:
-        title = ("REQNN of " if isinstance(net, RevisedModel) else "") + net.card["network"].rpartition(":")[2]
+        title = ("REQNN of " if isinstance(net, RevisedModel) else "ordinary ") + net.card["network"].rpartition(":")[2]
         now, error = _probabilities(net, shown)
         if now is None or before is None:
             return Answer(title, source, error=error)
@@ -88,7 +89,7 @@ class Comparison:
         for source, net in self.networks.items():
             if isinstance(net, RevisedModel):
                 names = reversed(point_features(net, shown.given()))
-                found |= {f"{source}: {name}": (source, name) for name in names}
+                found |= {f"{Path(source).name}: {name}": (source, name) for name in names}
         return found
 
     def arrows(self, shown: Shown, layer: tuple[str, str], channel: int = 0) -> Arrows:

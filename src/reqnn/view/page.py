@@ -18,7 +18,7 @@ from reqnn.view.comparison import Answer, Comparison
 from reqnn.view.shown import Shown, gallery, read_file, read_upload, scanned_object
 
 DROPPED = 0.3
-GREEN, RED, GREY, BLUE, ORANGE = "#1a7f37", "#c62828", "#6b7280", (42, 111, 176), (221, 105, 32)
+GREEN, RED, GREY, BLUE, ORANGE = "#1a7f37", "#c62828", "#6b7280", (42, 111, 176), (214, 84, 0)
 LIGHT = np.array([-0.4, -0.6, 0.7])
 
 
@@ -33,13 +33,13 @@ class Page:
         first = next(iter(files), "teapot")
         self.shown = self._open(first)
         self.server = server = viser.ViserServer(host=host, port=port, label="reqnn view", verbose=False)
-        server.gui.configure_theme(
-            control_layout="fixed", control_width="large", show_logo=False, show_share_button=False, brand_color=BLUE
-        )
+        server.gui.configure_theme(control_width="large", show_logo=False, show_share_button=False, brand_color=BLUE)
+        server.gui.main_panel.dock_right()
         server.scene.configure_environment_map(None)  # its picture would come from another host
-        server.initial_camera.position, server.initial_camera.look_at = (1.5, -2.2, 1.1), (0.0, 0.0, 0.0)
+        server.scene.add_light_ambient("/light", intensity=0.8)
+        server.initial_camera.position, server.initial_camera.look_at = (-1.6, -1.1, 0.8), (0.0, 0.0, 0.0)
         self.gizmo = server.scene.add_transform_controls(
-            "/object", scale=0.9, disable_axes=True, disable_sliders=True, line_width=3.0, opacity=0.8
+            "/object", scale=1.15, disable_axes=True, disable_sliders=True, line_width=4.0, depth_test=False, opacity=0.7
         )
         self.gizmo.on_update(lambda _: self._rotate(self.gizmo.wxyz))
         self._controls(server.gui, first)
@@ -104,14 +104,15 @@ class Page:
         """The points that networks are given, and the surface that they are from; both rotate with the gizmo."""
         shown, scene = self.shown, self.server.scene
         scene.add_point_cloud(
-            "/object/points", shown.points[shown.order].numpy(), BLUE, point_size=0.014, point_shape="circle", precision="float32"
+            "/object/points", shown.points[shown.order].numpy(), BLUE, point_size=0.03, point_shape="circle"
         )
         surface, normals = shown.surface, shown.normals
         if surface is None or normals is None:
             surface, normals = shown.points[:0], shown.points[:0]
-        light = 0.55 + 0.4 * (normals.numpy() @ (LIGHT / np.linalg.norm(LIGHT)))[:, None].clip(0)
-        colours = (255 * light * np.array([0.93, 0.95, 1.0])).astype(np.uint8)
-        scene.add_point_cloud("/object/surface", surface.numpy(), colours, point_size=0.009, point_shape="circle")
+        light = 0.5 + 0.3 * (normals.numpy() @ (LIGHT / np.linalg.norm(LIGHT)))[:, None]
+        colours = (255 * light * np.array([0.93, 0.97, 1.05])).astype(np.uint8)
+        style = {"point_size": 0.025, "point_shape": "circle", "point_shading": "flat"}
+        scene.add_point_cloud("/object/surface", surface.numpy(), colours, **style)
         self.changed.set()
 
     def _follow(self) -> None:
@@ -151,7 +152,7 @@ def bars(shown: Shown, answers: list[Answer]) -> str:
     """The answers side by side."""
     what = f"{shown.name}, {len(shown.order)} points"
     columns = "".join(f'<div style="flex:1 1 9em;min-width:0">{_column(answer)}</div>' for answer in answers)
-    return f'{_paragraph(what)}<div style="display:flex;flex-wrap:wrap;gap:1em;padding:0 1em;font-size:0.85em">{columns}</div>'
+    return f'{_paragraph(what)}<div style="display:flex;flex-wrap:wrap;gap:1em;padding:0 1em 0.8em;font-size:0.85em">{columns}</div>'
 
 
 def _column(answer: Answer) -> str:
