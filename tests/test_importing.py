@@ -1,6 +1,8 @@
-"""Networks and rule sets by the names of a user's own code: in `train`, `audit`, `revise` and the comparison; and when loaded."""
+"""A user's own networks and rule sets by name: in `train`, `audit`, `compare`, and when a run is loaded."""
 
 import json
+import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -18,7 +20,7 @@ from reqnn.train.config import TrainConfig, load_config
 from reqnn.train.weights import load_tensors, save_tensors
 from written_shapes import TINY, write_data
 
-CODE = '''
+CODE = """
 import torch
 from os import system
 from torch import nn
@@ -53,7 +55,7 @@ calls = []
 def relu(x):
     calls.append("relu")
     return x * torch.sigmoid(x.norm_of_elements())
-'''
+"""
 SMALL = ["--points", "64", "--limit", "64", "--epochs", "1", "--batch", "16", "--recalibrate", "0", "--threads", "1"]
 
 
@@ -63,9 +65,9 @@ def place(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     monkeypatch.setattr(registry, "_ENTRIES", dict(registry._ENTRIES))
-    monkeypatch.delitem(__import__("sys").modules, "my_code", raising=False)
+    monkeypatch.delitem(sys.modules, "my_code", raising=False)
     yield tmp_path
-    __import__("sys").modules.pop("my_code", None)
+    sys.modules.pop("my_code", None)
 
 
 def test_train_and_evaluate_your_own_network_by_your_own_rules(place, capsys):
@@ -101,7 +103,7 @@ def test_what_a_registered_class_says_holds(place):
 )
 def test_networks_that_cannot_be_trained(place, model, said, capsys):
     assert main(["train", "--model", model, "--data", "digits", *SMALL]) == 2
-    assert __import__("re").search(said, capsys.readouterr().err)
+    assert re.search(said, capsys.readouterr().err)
 
 
 def test_a_rule_set_is_needed(place, capsys):
@@ -110,7 +112,10 @@ def test_a_rule_set_is_needed(place, capsys):
     assert main(["audit", "my_code.py:Net", "--equivariant", "--rules", "my_code.py:mine", "--rotations", "2"]) == 0
 
 
-@pytest.mark.parametrize("model", ["os:system", "my_code.py:system", "my_code.py:nn.Linear", "{outside}/code.py:Net", "my_code:torch"])
+FOREIGN = ["os:system", "my_code.py:system", "my_code.py:nn.Linear", "{outside}/code.py:Net", "my_code:torch"]
+
+
+@pytest.mark.parametrize("model", FOREIGN)
 def test_weights_from_elsewhere_call_no_code_but_your_own(place, model, tmp_path_factory, run_folder):
     """A weights file is data: it must not name a function to call."""
     outside = tmp_path_factory.mktemp("outside")

@@ -24,8 +24,8 @@ class Contest:
 
     Attributes:
         rules: names of rule sets, or your own: my_rules.py:mine.
-        models, data: as in Table 4; a model may be your own, my_models.py:Net, with its own defaults instead of the options of the
-            budget.
+        models, data: as in Table 4; a model may be your own, my_models.py:Net, with its own defaults instead of the
+            options of the budget.
         seeds: trainings of each, with seeds 0, 1, ….
         epochs: of each training; 0: do not compare at equal epochs.
         minutes: of each training, as a number of epochs; 0: do not compare at equal time.

@@ -54,7 +54,7 @@ def test_an_object_that_nobody_knows_is_compared_with_itself(comparison, lion):
 
 def test_the_arrows_rotate_with_the_object(comparison, lion):
     layers = comparison.layers(lion)
-    assert list(layers)[0] == "dgcnn.full.scanned: conv4"
+    assert next(iter(layers)) == "dgcnn.full.scanned: conv4"
     upright = comparison.arrows(lion, layers["dgcnn.full.scanned: conv2"])
     rotated = comparison.arrows(lion.rotated(ROTATIONS[0]).shuffled(), layers["dgcnn.full.scanned: conv2"])
     assert upright.segments.shape == (128, 2, 3)
@@ -66,8 +66,8 @@ def test_the_arrows_rotate_with_the_object(comparison, lion):
     assert 0.1 < lengths.max() < 1
 
 
-def test_features_that_do_not_rotate_are_seen(comparison, lion, monkeypatch):
-    """The deviation that the page shows can be large: here the vectors of an ordinary layer take part."""
+def test_features_that_do_not_rotate_are_seen(comparison, lion):
+    """The deviation that the page shows can be large: here a constant vector is added to each."""
     net = comparison.networks["dgcnn.full.scanned"]
     layer = net.model.conv2
     spoil = layer.register_forward_hook(lambda _, args, out: out.same(out.components + 0.3))
@@ -77,7 +77,9 @@ def test_features_that_do_not_rotate_are_seen(comparison, lion, monkeypatch):
         spoil.remove()
 
 
-@pytest.mark.parametrize(("name", "options", "layer", "count"), [("pointnet2", {"npoint": (64, 16)}, "sa1", 64), ("pointnet", {}, "conv2", 128)])
+@pytest.mark.parametrize(
+    ("name", "options", "layer", "count"), [("pointnet2", {"npoint": (64, 16)}, "sa1", 64), ("pointnet", {}, "conv2", 128)]
+)
 def test_features_of_other_networks_are_found_at_their_points(name, options, layer, count):
     net = reqnn.create_model(name, True, 5, rules="full", **options).eval().double()
     cloud = scanned_object("hammer", 128).points[None].double()

@@ -2,6 +2,7 @@
 
 import re
 import shutil
+import sys
 
 import pytest
 
@@ -113,6 +114,6 @@ def test_only_the_latest_state_is_answered(page, monkeypatch):
 
 
 def test_the_command_needs_its_extra(monkeypatch, capsys):
-    monkeypatch.setitem(__import__("sys").modules, "viser", None)
+    monkeypatch.setitem(sys.modules, "viser", None)
     assert main(["view"]) == 2
     assert "pip install 'reqnn[view]'" in capsys.readouterr().err

@@ -62,7 +62,11 @@ def test_an_upload_is_parsed_by_the_loaders_under_its_own_name():
     ("name", "content", "said"),
     [
         ("a.xyz", b"1 2 3\n4 five 6", r"^a\.xyz cannot be read as \.xyz"),
-        ("b.ply", b"ply\nformat ascii 1.0\nelement vertex 9\nend_header\n", r"^b\.ply cannot be read as \.ply, or is truncated"),
+        (
+            "b.ply",
+            b"ply\nformat ascii 1.0\nelement vertex 9\nend_header\n",
+            r"^b\.ply cannot be read as \.ply, or is truncated",
+        ),
         ("c.exe", b"MZ", r"files ending in \.exe are not read"),
         ("d\0.npy\0", b"x", r"are not read"),
         ("", b"", "files ending in nothing are not read"),

@@ -73,7 +73,7 @@ class Comparison:
         ]
 
     def _answer(self, source: str, net: Any, before: Tensor | None, shown: Shown, top: int) -> Answer:
-        title = ("REQNN of " if isinstance(net, RevisedModel) else "ordinary ") + net.card["network"].rpartition(":")[2]
+        title = ("REQNN of " if net.card["equivariant"] else "ordinary ") + net.card["network"].rpartition(":")[2]
         now, error = _probabilities(net, shown)
         if now is None or before is None:
             return Answer(title, source, error=error)
@@ -85,7 +85,7 @@ class Comparison:
 
     def layers(self, shown: Shown) -> dict[str, tuple[str, str]]:
         """Places whose features can be shown: what they are called → (network, submodule); the last layers come first."""
-        found = {}
+        found: dict[str, tuple[str, str]] = {}
         for source, net in self.networks.items():
             if isinstance(net, RevisedModel):
                 names = reversed(point_features(net, shown.given()))

@@ -19,7 +19,7 @@ from reqnn.view.shown import Shown, gallery, read_file, read_upload, scanned_obj
 
 DROPPED = 0.3
 GREEN, RED, GREY, BLUE, ORANGE = "#1a7f37", "#c62828", "#6b7280", (42, 111, 176), (214, 84, 0)
-LIGHT = np.array([-0.4, -0.6, 0.7])
+LIGHT = np.array([-0.5, -0.5, 0.7])
 
 
 class Page:
@@ -55,7 +55,7 @@ class Page:
         upload.on_upload(lambda _: self._show(lambda: self._upload(upload.value)))
         self.angles = [gui.add_slider(f"rotate {axis}", -180, 180, 1, 0) for axis in "xyz"]
         for slider in self.angles:
-            slider.on_update(lambda event: event.client is not None and self._rotate(self._from_angles(), angles=False))
+            slider.on_update(self._slide)
         turn = gui.add_button_group("orientation", ("random", "upright"))
         turn.on_click(lambda _: self._rotate(_random() if turn.value == "random" else np.array([1.0, 0, 0, 0])))
         change = gui.add_button_group("points", ("shuffle points", "drop 30 % of points", "all points"))
@@ -86,8 +86,10 @@ class Page:
             return
         self._draw_cloud()
 
-    def _from_angles(self) -> np.ndarray:
-        return self.rotations.from_rpy_radians(*(np.radians(slider.value) for slider in self.angles)).wxyz
+    def _slide(self, event: Any) -> None:
+        if event.client is not None:  # moved by a person, not by `_rotate`
+            angles = (np.radians(slider.value) for slider in self.angles)
+            self._rotate(self.rotations.from_rpy_radians(*angles).wxyz, angles=False)
 
     def _rotate(self, wxyz: np.ndarray, angles: bool = True) -> None:
         """Rotate the object; gizmo and sliders follow each other."""
@@ -103,16 +105,10 @@ class Page:
     def _draw_cloud(self) -> None:
         """The points that networks are given, and the surface that they are from; both rotate with the gizmo."""
         shown, scene = self.shown, self.server.scene
-        scene.add_point_cloud(
-            "/object/points", shown.points[shown.order].numpy(), BLUE, point_size=0.03, point_shape="circle"
-        )
-        surface, normals = shown.surface, shown.normals
-        if surface is None or normals is None:
-            surface, normals = shown.points[:0], shown.points[:0]
-        light = 0.5 + 0.3 * (normals.numpy() @ (LIGHT / np.linalg.norm(LIGHT)))[:, None]
-        colours = (255 * light * np.array([0.93, 0.97, 1.05])).astype(np.uint8)
+        scene.add_point_cloud("/object/points", shown.points[shown.order].numpy(), BLUE, point_size=0.03, point_shape="circle")
+        surface = shown.points[:0] if shown.surface is None else shown.surface
         style = {"point_size": 0.025, "point_shape": "circle", "point_shading": "flat"}
-        scene.add_point_cloud("/object/surface", surface.numpy(), colours, **style)
+        self.surface = scene.add_point_cloud("/object/surface", surface.numpy(), _lit(shown), **style)
         self.changed.set()
 
     def _follow(self) -> None:
@@ -120,9 +116,14 @@ class Page:
         while self.changed.wait() and not self.stopped:
             self.changed.clear()
             shown = self.shown
-            self.bars.content = bars(shown, self.comparison.answers(shown))
-            if self.layers:
-                self._draw_arrows(shown)
+            try:
+                self.bars.content = bars(shown, self.comparison.answers(shown))
+                if shown.points is self.shown.points:
+                    self.surface.colors = _lit(shown)
+                if self.layers:
+                    self._draw_arrows(shown)
+            except Exception as error:  # of a network: the page stays, for another object
+                self.note.content = _paragraph(f"{type(error).__name__}: {error}", RED)
 
     def _draw_arrows(self, shown: Shown) -> None:
         try:
@@ -132,8 +133,8 @@ class Page:
         self.channel.max = arrows.channels
         style = {"shaft_radius": 0.004, "head_radius": 0.012, "head_length": 0.03, "visible": self.arrows.value}
         self.server.scene.add_arrows("/object/feature", arrows.segments.numpy(), ORANGE, **style)
-        text = "Arrows: one channel of the REQNN's features, computed anew from the rotated points; they differ from the rotated"
-        self.note.content = _paragraph(f"{text} arrows of the upright object by {arrows.deviation:.0e} of their length.")
+        text = "Arrows: one channel of the REQNN's features, computed anew from the rotated points. They differ from those of"
+        self.note.content = _paragraph(f"{text} the upright object, rotated, by {arrows.deviation:.0e} of their length.")
 
     def url(self) -> str:
         """Where the page is."""
@@ -148,11 +149,19 @@ class Page:
         self.server.stop()
 
 
+def _lit(shown: Shown) -> np.ndarray:
+    """Colours of the surface, lit from a side that stays where it is when the object rotates."""
+    normals = (shown.points[:0] if shown.normals is None else shown.normals).double() @ shown.rotation.T
+    light = 0.46 + 0.38 * (normals.numpy() @ LIGHT)[:, None]
+    return (255 * light * np.array([0.93, 0.97, 1.05])).clip(0, 255).astype(np.uint8)
+
+
 def bars(shown: Shown, answers: list[Answer]) -> str:
     """The answers side by side."""
     what = f"{shown.name}, {len(shown.order)} points"
     columns = "".join(f'<div style="flex:1 1 9em;min-width:0">{_column(answer)}</div>' for answer in answers)
-    return f'{_paragraph(what)}<div style="display:flex;flex-wrap:wrap;gap:1em;padding:0 1em 0.8em;font-size:0.85em">{columns}</div>'
+    style = "display:flex;flex-wrap:wrap;gap:1em;padding:0 1em 0.8em;font-size:0.85em"
+    return f'{_paragraph(what)}<div style="{style}">{columns}</div>'
 
 
 def _column(answer: Answer) -> str:
@@ -164,9 +173,10 @@ def _column(answer: Answer) -> str:
     verdict = ("right" if answer.right else "wrong") + ", " if answer.right is not None else ""
     rows = f'<div style="color:{colour}">{"✓" if good else "✗"} {verdict}{"same as" if answer.kept else "not as"} upright</div>'
     for place, (name, share) in enumerate(answer.top):
-        filled = f"width:{100 * share:.1f}%;background:{colour if place == 0 else '#9aa3af'}"
-        rows += f'<div style="white-space:nowrap;overflow:hidden">{escape(name)} <span style="color:{GREY}">{100 * share:.1f} %</span></div>'
-        rows += f'<div style="height:0.5em;background:#8883;margin-bottom:0.3em"><div style="height:100%;{filled}"></div></div>'
+        number = f'<span style="color:{GREY}">{100 * share:.1f} %</span>'
+        filled = f"height:100%;width:{100 * share:.1f}%;background:{colour if place == 0 else '#9aa3af'}"
+        rows += f'<div style="white-space:nowrap;overflow:hidden">{escape(name)} {number}</div>'
+        rows += f'<div style="height:0.5em;background:#8883;margin-bottom:0.3em"><div style="{filled}"></div></div>'
     return head + rows + f'<div style="color:{GREY};font-size:0.8em">probabilities moved by {answer.change:.1e}</div>'
 
 
