@@ -113,6 +113,32 @@ def test_only_the_latest_state_is_answered(page, monkeypatch):
     assert len(seen) < 40
 
 
+def test_the_command_serves_until_it_is_interrupted(monkeypatch, capsys):
+    made = []
+
+    class Fake:
+        def __init__(self, comparison, files, host, port):
+            made.append((list(comparison.networks), dict(files), host, port))
+
+        worker = property(lambda self: self)
+        url = stop = lambda self: "http://here"
+
+        def join(self):
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("reqnn.view.page.Page", Fake)
+    assert main(["view", "--port", "8471"]) == 0
+    assert made == [(list(NETWORKS), {}, "127.0.0.1", 8471)]
+    assert "http://here" in capsys.readouterr().out
+
+
+def test_what_cannot_be_shown_is_said_before_the_page_is_served(capsys):
+    assert main(["view", "missing.ply"]) == 2
+    assert "missing.ply" in capsys.readouterr().err
+    assert main(["view", "dgcn.full.scanned"]) == 2
+    assert "did you mean dgcnn.full.scanned" in capsys.readouterr().err
+
+
 def test_the_command_needs_its_extra(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "viser", None)
     assert main(["view"]) == 2

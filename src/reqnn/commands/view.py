@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import webbrowser
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -55,10 +56,9 @@ class View(Command):
         print(f"{page.url()}  (Ctrl-C ends it)", flush=True)
         if self.browser:
             webbrowser.open(page.url())
-        try:
+        with suppress(KeyboardInterrupt):  # that is how it ends
             page.worker.join()
-        finally:
-            page.stop()
+        page.stop()
         return OK
 
 
