@@ -36,6 +36,7 @@ class Page:
         server.gui.configure_theme(control_width="large", show_logo=False, show_share_button=False, brand_color=BLUE)
         server.gui.main_panel.dock_right()
         server.scene.configure_environment_map(None)  # its picture would come from another host
+        server.scene.configure_default_lights(cast_shadow=False)  # as fast as can be without a GPU
         server.scene.add_light_ambient("/light", intensity=0.8)
         server.initial_camera.position, server.initial_camera.look_at = (-1.6, -1.1, 0.8), (0.0, 0.0, 0.0)
         self.gizmo = server.scene.add_transform_controls(
