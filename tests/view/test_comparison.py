@@ -36,12 +36,13 @@ def test_both_recognise_it_upright_and_only_the_revised_one_rotated(comparison, 
 
 
 def test_shuffled_and_dropped_points(comparison, lion):
+    torch.manual_seed(0)
     _, shuffled = comparison.answers(lion.rotated(ROTATIONS[0]).shuffled())
     assert shuffled.kept
-    assert shuffled.change < 1e-4
+    assert shuffled.change < 1e-6
     _, dropped = comparison.answers(lion.rotated(ROTATIONS[0]).without(0.3))
     assert dropped.right
-    assert 1e-4 < dropped.change < 0.9
+    assert 1e-5 < dropped.change < 0.9  # the networks did get other points
     few = lion.without(0.9)
     assert all("sample = 128" in answer.error and not answer.top for answer in comparison.answers(few))
 
