@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: demo test docs lint types unit clean
+.PHONY: demo test docs lint types unit browser clean
 
 demo: $(STAMP)
 	$(BIN)/reqnn demo --out demo
@@ -23,6 +23,10 @@ unit: $(STAMP)
 
 docs: $(VENV)/.docs
 	$(BIN)/mkdocs build --strict --clean
+
+# For the test of `reqnn view`, which is skipped without it. Debian and Ubuntu, as root.
+browser:
+	command -v chromium || (apt-get update && apt-get install --yes --no-install-recommends chromium)
 
 $(VENV)/.docs: $(STAMP)
 	$(BIN)/python -m pip install --quiet --constraint constraints.txt --editable '.[docs]'

@@ -45,7 +45,8 @@ class ExportFiles(Command):
         """Export everything, writing the results after each file."""
         from reqnn.train.run import list_weights
 
-        chosen = self.networks or (*list_weights(), *(f"{m}-{r}" for m in CLASSIFIERS for r in ("paper", "full")))
+        shipped = [name for name in list_weights() if ".ordinary." not in name]
+        chosen = self.networks or (*shipped, *(f"{m}-{r}" for m in CLASSIFIERS for r in ("paper", "full")))
         kept = json.loads(self.out.read_text(encoding="utf-8"))["rows"] if self.out.exists() else []
         records = {(row["network"], row["format"]): row for row in kept}
         for name in chosen:

@@ -7,7 +7,7 @@ import reqnn
 
 LAYERS = (  # from low to high; packages of one line do not import each other
     "errors version defaults",
-    "extras",
+    "extras importing",
     "quaternion provenance kernels",
     "points",
     "tensor",
@@ -22,12 +22,12 @@ LAYERS = (  # from low to high; packages of one line do not import each other
     "train",
     "alignment",
     "pretrained",
-    "deploy",
+    "deploy view",
     "commands",
     "cli",
     "__init__",
 )
-ONLY = {"models": {"models", "errors", "points"}}  # packages that use less than all that is below them
+ONLY = {"models": {"models", "errors", "points", "importing"}}  # packages that use less than all that is below them
 ROOT = Path(reqnn.__file__).parent
 FILES = {".".join(f.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__"): f for f in ROOT.rglob("*.py")}
 

@@ -25,9 +25,9 @@ class Compare(Command):
     """
 
     rules: tuple[str, ...] = ("paper", "vector-neurons", "full")
-    """The rule sets."""
+    """The rule sets; your own as my_rules.py:mine."""
     model: tuple[str, ...] = ("dgcnn",)
-    """Networks of table 4: dgcnn, pointnet2, pointconv."""
+    """Networks of table 4: dgcnn, pointnet2, pointconv; your own as my_models.py:Net."""
     data: tuple[str, ...] = ("modelnet40",)
     """Data sets of table 4: modelnet40, 3d-mnist."""
     epochs: int = 0

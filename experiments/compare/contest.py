@@ -23,8 +23,9 @@ class Contest:
     """A fair comparison: the settings of a budget of Table 4 for all, whatever the rules.
 
     Attributes:
-        rules: names of rule sets.
-        models, data: as in Table 4.
+        rules: names of rule sets, or your own: my_rules.py:mine.
+        models, data: as in Table 4; a model may be your own, my_models.py:Net, with its own defaults instead of the
+            options of the budget.
         seeds: trainings of each, with seeds 0, 1, ….
         epochs: of each training; 0: do not compare at equal epochs.
         minutes: of each training, as a number of epochs; 0: do not compare at equal time.
@@ -43,7 +44,7 @@ class Contest:
         for name in self.rules:
             get_rules(name)
         for given, known, what in ((self.models, NETWORKS, "network"), (self.data, DATA, "data set")):
-            unknown = [name for name in given if name not in known]
+            unknown = [name for name in given if name not in known and ":" not in name]
             if unknown:
                 raise InputError(f"no {what} of table 4 is named {unknown[0]!r}; there are {', '.join(known)}")
         if self.budget.after is not None:
@@ -66,6 +67,8 @@ class Contest:
     def config(self, data: str, model: str, rules: str | None, seed: int = 0) -> TrainConfig:
         """The settings of a training; without a rule set, of the original network."""
         base = config_of(Experiment(data, model, "reqnn" if rules else "original"), self.budget)
+        if model not in NETWORKS:  # the user's own: what `width` is to it is not known
+            base = replace(base, options={})
         if rules is None:
             return replace(base, seed=seed)
         options = base.rule_options if rules == "paper" else CONSTANTS.get(rules, {})  # the budgets name those of the paper's
@@ -96,7 +99,7 @@ def trials(contest: Contest, paces: Mapping[str, Pace], out: str = "results") ->
                     epochs = _epochs(contest.minutes, paces[pace_key(model, rules)], clouds[data])
                 config = replace(config, epochs=epochs)
                 key = f"{data}/{model}/{rules}/{seed}"
-                title = f"{NETWORKS[model]} on {DATA[data]}: {rules}, seed {seed}, {way.replace('-', ' ')}"
+                title = f"{NETWORKS.get(model, model)} on {DATA[data]}: {rules}, seed {seed}, {way.replace('-', ' ')}"
                 group = f"compare/{contest.budget.name}-{way}"
                 budget = contest.budget
                 options = budget.test_options.get(model, {})

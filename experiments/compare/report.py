@@ -103,7 +103,7 @@ def _cells(row: Row, paces: Mapping[str, Pace]) -> list[Cell]:
         if pace is None or original is None
         else [f"{1e3 * pace.seconds:.0f}", f"{pace.seconds / original.seconds:.2f}"]
     )
-    names = [DATA[row.data], NETWORKS[row.model], row.rules, row.way.replace("-", " ")]
+    names = [DATA[row.data], NETWORKS.get(row.model, row.model), row.rules, row.way.replace("-", " ")]
     if not row.results:
         return [Cell(text) for text in (*names, *[MISSING] * 5, *step, MISSING, "0")]
     measured = [_spread([100 * result[what] for result in row.results]) for what in ("upright", "rotated", "consistency")]
@@ -156,7 +156,7 @@ def draw(rows: Sequence[Row], path: Path) -> Path | None:
         for row in rows:
             if (row.data, row.model) == (data, model):
                 _draw_row(axis, row)
-        axis.set_title(f"{NETWORKS[model]} on {DATA[data]}", loc="left", fontsize=11)
+        axis.set_title(f"{NETWORKS.get(model, model)} on {DATA[data]}", loc="left", fontsize=11)
         axis.set_xlabel("minutes of training")
         axis.set_ylabel("accuracy, %")
         axis.spines[["top", "right"]].set_visible(False)

@@ -51,7 +51,7 @@ class Experiment:
     @property
     def title(self) -> str:
         """DGCNN on ModelNet40: original, vertical rotations."""
-        return f"{NETWORKS[self.network]} on {DATA[self.data]}: {TRAININGS[self.training]}"
+        return f"{NETWORKS.get(self.network, self.network)} on {DATA[self.data]}: {TRAININGS[self.training]}"
 
     def command(self, budget: str, out: str) -> str:
         """The command that measures this cell."""

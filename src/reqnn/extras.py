@@ -20,6 +20,7 @@ EXTRAS = {
     "onnxscript": "export",
     "pyarrow": "parquet",
     "tensorboard": "tensorboard",
+    "viser": "view",
 }
 """Package → the extra of `reqnn` that installs it."""
 

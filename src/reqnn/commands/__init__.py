@@ -17,10 +17,11 @@ from reqnn.commands.networks import Audit, Models, Revise
 from reqnn.commands.predict import Predict
 from reqnn.commands.reconstruct import Reconstruct
 from reqnn.commands.train import Train
+from reqnn.commands.view import View
 
 COMMANDS: dict[str, type[Command]] = {
     kind.__name__.lower(): kind
-    for kind in (Train, Eval, Predict, Export, Embed, Audit, Revise, Align, Reconstruct, Data, Models, Demo)
+    for kind in (Train, Eval, Predict, Export, Embed, Audit, Revise, Align, Reconstruct, Data, Models, Demo, View)
 }
 
 __all__ = ["COMMANDS", "Command"]

@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from reqnn.commands.base import NOT_OK, OK, Command, busy, console, optional, write_json
-from reqnn.commands.loading import build, example_inputs, parse_shape
+from reqnn.commands.loading import example_inputs, parse_shape
 from reqnn.errors import InputError
+from reqnn.importing import build
 from reqnn.train.config import JsonObject
 
 if TYPE_CHECKING:
@@ -43,8 +44,8 @@ class NetworkCommand(Command):
     """The axis that holds the vectors, if the shape is ambiguous."""
     strict: bool = False
     """Refuse rules that go beyond the paper."""
-    rules: Literal["paper", "vector-neurons", "full", "frames"] = "paper"
-    """The rule set of the revision."""
+    rules: str = "paper"
+    """The rule set of the revision: paper, full, vector-neurons, frames, or your own: my_rules.py:mine."""
     init: Literal["fresh", "copy"] = "fresh"
     """Weights of the revised network: new, or copied from the original if shapes allow."""
     rotations: int = 64
@@ -83,15 +84,13 @@ class NetworkCommand(Command):
 
     def revised(self, model: nn.Module, points: Any) -> RevisedModel:
         """The network, revised by the given options, or those registered with the model."""
-        from reqnn.models.registry import model_entry
         from reqnn.revision import revise
-        from reqnn.zoo import rules_for
+        from reqnn.zoo import recipe_for, rules_for
 
         rules: Any = self.rules
         given: dict[str, Any] = {"to_real": self.to_real or None, "coordinates": self.coordinates, "remove": self.remove}
         if self.model is not None:
-            recipe = model_entry(self.model).recipe_for(self.rules) if self.rules != "frames" else {}
-            given = {**recipe, **{key: value for key, value in given.items() if value}}
+            given = {**recipe_for(self.model, rules), **{key: value for key, value in given.items() if value}}
             rules = rules_for(model, rules)
         given |= {"scalars": self.scalars, "vector_axis": self.vector_axis, "init": self.init, "strict": self.strict}
         return revise(model, points, rules=rules, **given)

@@ -11,6 +11,7 @@ import torch
 import torch.nn as nn
 
 from ..errors import InputError, did_you_mean
+from ..importing import build, find
 
 Builder = TypeVar("Builder", bound=Callable[..., nn.Module])
 
@@ -68,11 +69,25 @@ def list_models(revisable: bool = False) -> list[str]:
 
 
 def model_entry(name: str) -> Entry:
-    """Look a registered model up; an unknown name raises `InputError` with the names that exist."""
+    """Look a registered model up, or import ``my_models.py:Net``; an unknown name raises `InputError` with those that exist."""
+    if ":" in name:
+        return _own_entry(name)
     if name not in _ENTRIES:
         hint = did_you_mean(name, _ENTRIES)
         raise InputError(f"no model is named {name!r}; the models are {', '.join(list_models())}{hint}")
     return _ENTRIES[name]
+
+
+def _own_entry(name: str) -> Entry:
+    """A user's class or function; if it is registered, with what that says."""
+    found: Any = find(name)
+
+    def build_own(**options: Any) -> nn.Module:
+        network: nn.Module = build(name, options)
+        return network
+
+    build_own.__wrapped__ = found  # type: ignore[attr-defined]  # the signature that `inspect` shows
+    return next((entry for entry in _ENTRIES.values() if entry.build is found), Entry(build_own))
 
 
 def build_model(name: str, equivariant: bool = False, num_classes: int = 40, **options: Any) -> nn.Module:
@@ -82,7 +97,7 @@ def build_model(name: str, equivariant: bool = False, num_classes: int = 40, **o
     """
     entry = model_entry(name)
     for option in options:
-        if option not in entry.options:
+        if option not in entry.options and ":" not in name:  # a user's class may take **options
             hint = did_you_mean(option, entry.options)
             raise InputError(f"{name} has no option {option!r}; its options are {', '.join(entry.options)}{hint}")
     defaults = dict(entry.fixed)

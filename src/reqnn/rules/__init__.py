@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from reqnn.errors import InputError
+from reqnn.importing import find
 from reqnn.rules.full import full
 from reqnn.rules.paper import paper
 from reqnn.rules.registry import BUILT_IN, TABLE1, Rule, RuleSet
@@ -19,9 +20,14 @@ BUILT_IN |= {"paper": paper, "vector-neurons": vector_neurons, "full": full, "fr
 
 
 def get_rules(rules: str | RuleSet) -> RuleSet:
-    """A rule set by its name, or the set itself."""
+    """A rule set by its name, the user's own by ``my_rules.py:mine``, or the set itself."""
     if isinstance(rules, RuleSet):
         return rules
+    if ":" in rules:
+        found = find(rules)
+        if not isinstance(found, RuleSet):
+            raise InputError(f"{rules} is a {type(found).__name__}; a RuleSet is needed (docs/add_a_rule.md)")
+        return found
     if rules not in BUILT_IN:
         raise InputError(f"no rule set is named '{rules}'; there are: {', '.join(sorted(BUILT_IN))}")
     return BUILT_IN[rules]

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, get_args
 from tyro.constructors import PrimitiveConstructorSpec
 
 from reqnn.errors import InputError
+from reqnn.importing import check_named_by_file
 
 Protocol = Literal["NR", "y", "z", "vertical", "AR"]
 """Rotations: none, about one axis, about the data set's vertical axis, arbitrary."""
@@ -44,13 +45,13 @@ class TrainConfig:
     """The settings of a training run; runs with equal settings give equal weights."""
 
     model: str = "dgcnn"
-    """A network by its name in `reqnn models`."""
+    """A network by its name in `reqnn models`, or your own: my_models.py:Net, from clouds (B, N, 3) to logits."""
     equivariant: bool = False
     """Train the revised network (REQNN)."""
     options: JsonObject = field(default_factory=dict)
     """Arguments of the network: '{"width": 0.5, "k": 10}'."""
     rules: str = "paper"
-    """The rule set."""
+    """The rule set: paper, full, vector-neurons, frames, or your own: my_rules.py:mine."""
     rule_options: JsonObject = field(default_factory=dict)
     """Constants of the rule set: '{"c": "mean"}'."""
     task: Task = "classification"
@@ -180,7 +181,13 @@ class TrainConfig:
         """The run's folder."""
         kind = "reqnn" if self.equivariant else "original"
         protocol = "" if self.protocol == "NR" else f"-{self.protocol}"
-        return Path(self.out or f"runs/{Path(self.data).stem}-{self.model}-{kind}{protocol}-{self.seed}")
+        model = self.model.rpartition(":")[2]
+        return Path(self.out or f"runs/{Path(self.data).stem}-{model}-{kind}{protocol}-{self.seed}")
+
+    def check_code(self, where: str) -> None:
+        """`InputError` if settings that were read from a file name code that is not the user's own."""
+        for name in (self.model, self.rules):
+            check_named_by_file(name, where)
 
     def to_dict(self) -> dict[str, Any]:
         """All settings, for JSON."""
@@ -190,7 +197,8 @@ class TrainConfig:
         """All settings without paths of this machine, for published results."""
         start = self.start_from
         start = Path(start).name if start is not None and Path(start).expanduser().is_absolute() else start
-        kept = {**self.to_dict(), "data": Path(self.data).name, "start_from": start}
+        names = {name: Path(getattr(self, name)).name for name in ("data", "model", "rules")}
+        kept = {**self.to_dict(), **names, "start_from": start}
         return {name: value for name, value in kept.items() if name not in ("out", "root")}
 
     def to_json(self) -> str:
@@ -221,7 +229,9 @@ def load_config(path: str | Path) -> TrainConfig:
         raise InputError(f"{path}: settings cannot be read ({error})") from error
     if not isinstance(values, dict):
         raise InputError(f"{path}: settings must be a JSON object; found a {type(values).__name__}")
-    return config_from_dict(values, str(path))
+    config = config_from_dict(values, str(path))
+    config.check_code(str(path))
+    return config
 
 
 FREE = {"out", "root", "workers", "checkpoint_steps", "checkpoint_seconds", "tensorboard", "devices", "accelerator"}

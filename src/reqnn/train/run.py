@@ -12,9 +12,11 @@ from torch import Tensor, nn
 
 from reqnn.data.dataset import PointClouds
 from reqnn.errors import InputError
+from reqnn.importing import check_named_by_file
 from reqnn.models.registry import model_entry
-from reqnn.rules import get_rules
+from reqnn.rules import RuleSet, get_rules
 from reqnn.train.config import TrainConfig, config_from_dict
+from reqnn.train.prediction import evaluating
 from reqnn.train.weights import checksum, load_model_tensors, load_tensors, model_tensors, save_tensors
 from reqnn.zoo import create_model
 
@@ -68,7 +70,25 @@ def build_network(config: TrainConfig, classes: int, categories: int = 0) -> nn.
         rules = rules.with_options(**config.rule_options)
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
+        if ":" in config.model and config.task == "classification":
+            return _own_network(config, classes, rules, options)
         return create_model(config.model, config.equivariant, num_classes=classes, rules=rules, **options)
+
+
+def _own_network(config: TrainConfig, classes: int, rules: RuleSet, options: dict[str, Any]) -> nn.Module:
+    """A user's classifier, tried on clouds of the size of the training."""
+    points = torch.randn(2, config.points, 3, generator=torch.Generator().manual_seed(0))
+    network = create_model(config.model, config.equivariant, classes, points, rules=rules, **options)
+    wanted = f"a classifier takes clouds (B, N, 3) and returns logits (B, {classes})"
+    try:
+        with torch.no_grad(), evaluating(network):
+            shape = getattr(network(points), "shape", None)
+    except Exception as error:
+        raise InputError(f"{config.model} fails on clouds {tuple(points.shape)} ({error}); {wanted}") from error
+    if shape != (2, classes):
+        given = f"{config.model} returns {'no tensor' if shape is None else f'shape {tuple(shape)}'} for two clouds"
+        raise InputError(f"{given}; {wanted}: let it take num_classes, or say the number with --options")
+    return network
 
 
 def _tuples(value: Any) -> Any:
@@ -118,6 +138,8 @@ def load_run(
     tensors, about = _load_weights(file)
     config, classes = config_from_dict(about["config"], str(file)), tuple(about["classes"])
     config = replace(config, options={**config.options, **(options or {})})
+    if model is None:
+        config.check_code(str(file))
     categories = len({name.rpartition(" ")[0] for name in classes})
     network = build_network(config, len(classes), categories) if model is None else model
     if config.precision == "64-true":
@@ -137,6 +159,7 @@ def start_from(network: nn.Module, config: TrainConfig, classes: tuple[str, ...]
     file = weights_file(source)
     tensors, about = _load_weights(file)
     trained = config_from_dict(about["config"], str(file))
+    check_named_by_file(trained.rules, str(file))
     record = {"weights": checksum(tensors), "config": trained.without_folders()}
     if config.equivariant and config.rules == "frames" and not trained.equivariant:
         tensors = {f"model.{name}": tensor for name, tensor in tensors.items()}  # the ordinary network, now in frames

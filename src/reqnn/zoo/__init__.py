@@ -12,7 +12,7 @@ from reqnn.revision import revise
 from reqnn.rules import RuleSet, get_rules
 from reqnn.zoo.autoencoder_frame import MODULE_RULES
 
-__all__ = ["create_model", "rules_for"]
+__all__ = ["create_model", "recipe_for", "rules_for"]
 
 
 def create_model(
@@ -24,7 +24,7 @@ def create_model(
     rules: Any = "paper",
     **options: Any,
 ) -> nn.Module:
-    """Build a registered model, ordinary or revised into its rotation-equivariant quaternion network.
+    """Build a registered model, or ``my_models.py:Net``, ordinary or revised into its rotation-equivariant quaternion network.
 
     `options` go to the model (width, k, npoint, dropout, …). `points` (B, N, 3), `init` and `rules` go to `reqnn.revise`;
     without `points` the example is a small random cloud. `num_classes` is ignored by models that do not classify.
@@ -34,9 +34,19 @@ def create_model(
     if not equivariant:
         return model
     rule_set = rules_for(model, rules)
-    recipe = {} if frames else model_entry(name).recipe_for(rule_set.name)
     example = example_points(model) if points is None else points
-    return revise(model, example, init=init, rules=rule_set, vector_axis=-1, check=False, **recipe)
+    recipe, own = recipe_for(name, rules), ":" in name
+    return revise(model, example, init=init, rules=rule_set, vector_axis=-1, check=own, **recipe)
+
+
+def recipe_for(name: str, rules: str | RuleSet) -> dict[str, Any]:
+    """The arguments of `reqnn.revise` for a model by a rule set; a set that extends another has those of that one."""
+    entry, rule_set = model_entry(name), get_rules(rules)
+    if rule_set.name == "frames":
+        return {}
+    while rule_set.parent is not None and rule_set.name not in entry.recipes:
+        rule_set = rule_set.parent
+    return entry.recipe_for(rule_set.name)
 
 
 def rules_for(model: nn.Module, rules: str | RuleSet) -> RuleSet:
