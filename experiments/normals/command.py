@@ -23,6 +23,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
 }
 SETTINGS: dict[str, Any] = {"options": {"width": 0.25, "k": 24}, "scale": 0.2, "jitter": 0.0, "lr": 5e-3, "clip": 1.0}
 SETTINGS |= {"accelerator": "cpu", "threads": 1}
+POINTS = 1024
 EVERY = 5  # of five objects one is for testing, one for validation, and three for training
 
 
@@ -60,7 +61,9 @@ class Normals(Command):
         for name, given in NETWORKS.items():
             console().print(f"\n[bold]{name}[/bold]")
             folder = Path(self.runs) / name.replace(",", "").replace(" ", "-")
-            config = preset("quick", task="normals", data="scanned", epochs=self.epochs, out=str(folder), **SETTINGS, **given)
+            config = preset(
+                "quick", task="normals", data="scanned", points=POINTS, epochs=self.epochs, out=str(folder), **SETTINGS, **given
+            )
             run = fit(config, train, validation, resume=True)
             with busy(f"{name}: {len(test)} clouds"):
                 found[name] = [evaluate_normals(run.model, test, protocol, 3, batch=8) for protocol in ("NR", "AR")]
@@ -78,7 +81,7 @@ class Normals(Command):
         """The samplings of a split; each split has its own objects."""
         from reqnn.data.scanned import scanned
 
-        clouds = scanned(split, 1024, noise=self.noise, copies=self.copies if split == "train" else 1)
+        clouds = scanned(split, POINTS, noise=self.noise, copies=self.copies if split == "train" else 1)
         place = {0: "test", 1: "validation"}
         return clouds.subset(
             [i for i, label in enumerate(clouds.labels.tolist()) if place.get(label % EVERY, "train") == split]
@@ -106,7 +109,7 @@ def _table(
         ["normals", "median, upright", "rotated", "mean, upright", "rotated", "median change", "parameters", "minutes"],
         rows,
         [{"network": name, **facts[name], "results": [one.to_dict() for one in results]} for name, results in found.items()],
-        {"data": "scanned", "points": 1024, "noise": chosen.noise, "epochs": chosen.epochs, **SETTINGS},
+        {"data": "scanned", "points": POINTS, "noise": chosen.noise, "epochs": chosen.epochs, **SETTINGS},
         [
             f"{trained} training clouds, {len(test)} test objects that are in no other split, each in three arbitrary "
             "rotations; unoriented normals, angles from 0 to 90°. Networks weigh the k neighbours that PCA weighs equally.",

@@ -83,7 +83,8 @@ def evaluate_normals(
 
 def neighbours(model: nn.Module) -> int:
     """How many neighbours a network fits a plane to."""
-    return next((int(module.k) for module in model.modules() if isinstance(getattr(module, "k", None), int)), NEIGHBOURS)
+    found = (getattr(module, "k", None) for module in model.modules())
+    return next((k for k in found if isinstance(k, int)), NEIGHBOURS)
 
 
 def normals_table(found: dict[str, list[NormalsEvaluation]]) -> Table:
