@@ -24,6 +24,7 @@ NETWORKS: dict[str, dict[str, Any]] = {
 SETTINGS: dict[str, Any] = {"options": {"width": 0.25, "k": 24}, "scale": 0.2, "jitter": 0.0, "lr": 5e-3, "clip": 1.0}
 SETTINGS |= {"accelerator": "cpu", "threads": 1}
 POINTS = 1024
+NEIGHBOURS = (12, 16, 24, 32)  # of PCA normals
 EVERY = 5  # of five objects one is for testing, one for validation, and three for training
 
 
@@ -61,9 +62,8 @@ class Normals(Command):
         for name, given in NETWORKS.items():
             console().print(f"\n[bold]{name}[/bold]")
             folder = Path(self.runs) / name.replace(",", "").replace(" ", "-")
-            config = preset(
-                "quick", task="normals", data="scanned", points=POINTS, epochs=self.epochs, out=str(folder), **SETTINGS, **given
-            )
+            settings = {**SETTINGS, **given, "points": POINTS, "epochs": self.epochs, "out": str(folder)}
+            config = preset("quick", task="normals", data="scanned", **settings)
             run = fit(config, train, validation, resume=True)
             with busy(f"{name}: {len(test)} clouds"):
                 found[name] = [evaluate_normals(run.model, test, protocol, 3, batch=8) for protocol in ("NR", "AR")]
@@ -95,13 +95,20 @@ def _table(
     test: PointClouds,
     chosen: Normals,
 ) -> Table:
-    first = next(iter(found.values()))[0]
-    plain = [f"{first.pca_median:.2f}°"] * 2 + [f"{first.pca_mean:.2f}°"] * 2
-    rows = [[Cell(text) for text in (f"PCA, k = {first.neighbours}", *plain, "0°", "–", "–")]]
+    from reqnn.train.batches import normals_of
+    from reqnn.train.normals import pca_normals
+    from reqnn.train.task import line_angles
+
+    rows, plain = [], {}
+    for k in NEIGHBOURS:
+        angles = line_angles(pca_normals(test.points.double(), k), normals_of(test))
+        plain[k] = angles.median().item()
+        shown = [f"{plain[k]:.2f}°"] * 2 + [f"{angles.mean():.2f}°"] * 2
+        rows.append([Cell(text) for text in (f"PCA, k = {k}", *shown, "0°", "–", "–")])
     for name, (upright, rotated) in found.items():
-        angles = [f"{value:.2f}°" for value in (upright.median, rotated.median, upright.mean, rotated.mean)]
+        shown = [f"{value:.2f}°" for value in (upright.median, rotated.median, upright.mean, rotated.mean)]
         minutes = f"{facts[name]['seconds'] / 60:.1f}"
-        texts = (name, *angles, f"{rotated.change:.1g}°", f"{facts[name]['parameters']:,}", minutes)
+        texts = (name, *shown, f"{rotated.change:.1g}°", f"{facts[name]['parameters']:,}", minutes)
         rows.append([Cell(text) for text in texts])
     return Table(
         "normals",
@@ -109,7 +116,7 @@ def _table(
         ["normals", "median, upright", "rotated", "mean, upright", "rotated", "median change", "parameters", "minutes"],
         rows,
         [{"network": name, **facts[name], "results": [one.to_dict() for one in results]} for name, results in found.items()],
-        {"data": "scanned", "points": POINTS, "noise": chosen.noise, "epochs": chosen.epochs, **SETTINGS},
+        {"data": "scanned", "points": POINTS, "noise": chosen.noise, "epochs": chosen.epochs, **SETTINGS, "PCA": plain},
         [
             f"{trained} training clouds, {len(test)} test objects that are in no other split, each in three arbitrary "
             "rotations; unoriented normals, angles from 0 to 90°. Networks weigh the k neighbours that PCA weighs equally.",

@@ -14,7 +14,7 @@ def test_table_and_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     monkeypatch.setattr(command, "POINTS", 96)
     words = ["normals", "--copies", "1", "--runs", str(tmp_path / "runs"), "--out", str(tmp_path / "out")]
     assert main(words) == 0
-    assert "PCA, k = 8" in " ".join(capsys.readouterr().out.split())
+    assert "PCA, k = 12" in " ".join(capsys.readouterr().out.split())
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == ["normals.json", "normals.md", "normals.png"]
     records = json.loads((tmp_path / "out" / "normals.json").read_text())["rows"]
     assert [record["network"] for record in records] == list(command.NETWORKS)
