@@ -67,7 +67,7 @@ class Predict(Command):
         if self.category is not None:
             from reqnn.commands.parts import predict_parts
 
-            return predict_parts(self, files)
+            return predict_parts(files, self.weights, self.category, self.out, self.points, self.seed, self.json)
         with busy(f"loading {self.weights}"):
             network = load(self.weights)
         found = classify(network, files, self.points, self.top, self.seed, self.rotations)
