@@ -2,6 +2,7 @@
 
 import json
 
+from experiments.__main__ import main
 from experiments.segmentation.cells import FILE, METHODS, NETWORKS, cells, name_of
 from experiments.segmentation.command import table
 from reqnn.train import TrainConfig
@@ -17,6 +18,12 @@ def test_the_options_are_those_of_reqnn_train():
     known = {f"--{name.replace('_', '-')}" for name in TrainConfig.__dataclass_fields__}
     for cell in cells():
         assert {word for word in cell["arguments"] if word.startswith("--")} <= known
+
+
+def test_without_a_finished_run(tmp_path, capsys):
+    assert main(["segmentation", "--runs", str(tmp_path), "--out", str(tmp_path / "out")]) == 2
+    assert "holds no finished run; train them: python -m experiments.queue" in " ".join(capsys.readouterr().err.split())
+    assert not (tmp_path / "out").exists()
 
 
 def test_table():
