@@ -23,7 +23,7 @@ def test_table_and_picture(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
         revised = record["network"].startswith("REQNN")
         assert (rotated["change"] < 1e-2) == revised
         assert upright["pca_median"] == rotated["pca_median"]
-        assert upright["shapes"] == 8
+        assert upright["shapes"] == record["other_objects"]["shapes"] == 8
 
 
 def test_each_object_is_in_one_split() -> None:
