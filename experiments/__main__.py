@@ -15,6 +15,7 @@ from experiments.data_efficiency.command import DataEfficiency
 from experiments.export_files import ExportFiles
 from experiments.frames.command import Frames
 from experiments.networks.command import Networks
+from experiments.normals.command import Normals
 from experiments.paper.command import Paper
 from experiments.retrieval import Retrieval
 from experiments.segmentation.command import Segmentation
@@ -30,6 +31,7 @@ EXPERIMENTS: dict[str, type[Command]] = {
     "comparators": Comparators,
     "data-efficiency": DataEfficiency,
     "segmentation": Segmentation,
+    "normals": Normals,
     "autoencoders": Autoencoders,
     "networks": Networks,
     "frames": Frames,

@@ -25,6 +25,7 @@ OPTIONS = {
     "dgcnn_parts": {"k": 8},
     "hierarchical_edgeconv": {"npoint": (48, 24, 16), "nsample": (8, 8, 12)},
     "kd_network": {"depth": 5},
+    "plane_fit": {"k": 12},
     "point2sequence": {"npoint": 16, "nsample": (3, 4, 6, 8)},
     "pointconv": {"npoint": (48, 16), "nsample": NSAMPLE},
     "pointnet2": {"npoint": (48, 16), "radius": RADIUS, "nsample": NSAMPLE},

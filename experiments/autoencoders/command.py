@@ -18,26 +18,29 @@ ENCODER: dict[str, Any] = {"encoder_options": {"k": 12, "extra_conv": False}}
 SETTINGS: dict[str, Any] = {"task": "reconstruction", "model": "autoencoder", "options": ENCODER, "points": 256, "epochs": 3}
 """A quarter of the paper's channels and points and few epochs: about six minutes per network."""
 
-ORIGINAL, REVISED, FLAT = "original", "REQNN", "REQNN, paper's rules alone"
+ORIGINAL, ROTATED, REVISED, FLAT = "original", "original, trained with rotations", "REQNN", "REQNN, paper's rules alone"
 NETWORKS: dict[str, dict[str, Any]] = {
     ORIGINAL: {"equivariant": False},
+    ROTATED: {"equivariant": False, "protocol": "AR"},
     REVISED: {"equivariant": True},
     FLAT: {"equivariant": True, "options": {**ENCODER, "cross_product": False}},
 }
-"""Name → its settings. All see the same clouds, upright, in the same order; the last for a third of the epochs."""
+"""Name → its settings. All see the same clouds in the same order, one of them rotated; the last for a third of the epochs."""
 
 TOLERANCE = 1e-8  # of the Chamfer distance between orientations, float64
 
 
 @dataclass(kw_only=True)
 class Autoencoders(Command):
-    """Train autoencoders, ordinary and revised, and compare them on test objects, upright and rotated; twenty minutes.
+    """Train autoencoders, ordinary and revised, and compare them on test objects, upright and rotated; half an hour.
 
-    One latent per cloud. The third network is revised by the paper's rules alone, without a cross product, for comparison.
+    One latent per cloud. One ordinary network is trained with arbitrary rotations. The last network is revised by the paper's
+    rules alone, without a cross product, for comparison.
     Ctrl-C writes a checkpoint; the same command resumes.
 
     Examples:
         python -m experiments autoencoders --data modelnet40 --out results
+        python -m experiments autoencoders --data shapenet --epochs 16 --out results
         python -m experiments autoencoders --data digits --epochs 2 --limit 60 --out comparison
     """
 
@@ -81,8 +84,8 @@ class Autoencoders(Command):
         table = _table(found, mirrored, self._settings(some))
         table.print(screen)
         paths = table.write(folder)
-        paths.append(draw_pictures(runs, test, folder / "autoencoder.png"))
-        paths.append(draw_mixtures(runs[REVISED], test, folder / "autoencoder_latents.png"))
+        paths.append(draw_pictures(runs, test, folder / f"{table.name}.png"))
+        paths.append(draw_mixtures(runs[REVISED], test, folder / f"{table.name}_latents.png"))
         show_written(paths)
         revised = next(comparison for comparison in found if comparison.name == REVISED)
         return OK if revised.results[1].chamfer_change < TOLERANCE else NOT_OK
@@ -91,9 +94,7 @@ class Autoencoders(Command):
         from reqnn.train import fit, preset
 
         console().print(f"\n[bold]{name}[/bold]")
-        out = Path(self.runs) / f"{Path(self.data).stem}-{'-'.join(name.lower().replace(',', '').replace(chr(39), '').split())}"
-        epochs = max(1, self.epochs // 3) if name == FLAT else self.epochs  # it only has to show where its clouds lie
-        given = {**SETTINGS, **NETWORKS[name], "data": self.data, "epochs": epochs, "out": str(out)}
+        given = {**settings_of(name, self.data, self.epochs), "out": str(Path(self.runs) / run_name(name, self.data))}
         return fit(preset("quick", **given), resume=True)
 
     def _settings(self, clouds: PointClouds) -> dict[str, Any]:
@@ -106,6 +107,17 @@ class Autoencoders(Command):
             "epochs": self.epochs,
             "dtype of the test": "float64",
         }
+
+
+def run_name(name: str, data: str) -> str:
+    """The folder of a network's run."""
+    return f"{Path(data).stem}-{'-'.join(name.lower().replace(',', '').replace(chr(39), '').split())}"
+
+
+def settings_of(name: str, data: str, epochs: int) -> dict[str, Any]:
+    """The settings of a network of the comparison."""
+    epochs = max(1, epochs // 3) if name == FLAT else epochs  # it only has to show where its clouds lie
+    return {**SETTINGS, **NETWORKS[name], "data": data, "epochs": epochs}
 
 
 def _table(found: list[Comparison], mirrored: dict[str, list[dict[str, Any]]], settings: dict[str, Any]) -> Table:
@@ -132,15 +144,15 @@ def _table(found: list[Comparison], mirrored: dict[str, list[dict[str, Any]]], s
     columns = ["autoencoder", "parameters", "Chamfer, upright", "rotated", "EMD, upright", "rotated"]
     columns += ["largest Chamfer change", "largest f(Rx) − R f(x)", "off the mirror plane"]
     return Table(
-        "autoencoder",
+        f"autoencoder{'_shapenet' * (settings['data'] == 'shapenet')}",
         "Autoencoders with one latent per cloud: test objects upright and rotated",
         columns,
         rows,
         records,
         settings,
         [
-            "Chamfer: mean squared distance to the nearest point, both ways added; EMD: exact, mean distance. All networks "
-            "were trained on upright objects only, the last one for a third of the epochs.",
+            "Chamfer: mean squared distance to the nearest point, both ways added; EMD: exact, mean distance. All networks but "
+            "one were trained on upright objects only, the last one for a third of the epochs.",
             "Largest Chamfer change: of one object between its orientations. f(Rx) − R f(x): distance between corresponding "
             "points of the rotated object's reconstruction and of the rotated reconstruction.",
             "Off the mirror plane: extent of the reconstruction of exactly mirror-symmetric objects perpendicular to it, "

@@ -15,7 +15,11 @@ from reqnn.train.reconstruction import in_double
 from reqnn.train.run import Run
 from reqnn.zoo.autoencoder_latent import decode, encode
 
-SYMMETRIC = {"modelnet40": ("airplane", "chair", "sofa", "car"), "digits": ("0", "1", "3", "8")}
+SYMMETRIC = {
+    "modelnet40": ("airplane", "chair", "sofa", "car"),
+    "shapenet": ("Airplane", "Chair", "Car", "Motorbike"),
+    "digits": ("0", "1", "3", "8"),
+}
 """Classes whose objects have one mirror plane."""
 
 

@@ -27,7 +27,7 @@ STEPS = 6
 def draw_pictures(runs: Mapping[str, Run], test: PointClouds, path: Path) -> Path:
     """Some test objects upright and rotated, and their reconstructions with their Chamfer distances."""
     upright = first_of(test, SHOWN)
-    titles = [name for name in SHOWN if name in test.classes] or list(test.classes[: len(upright)])
+    titles = [test.classes[label] for label in shown_classes(test, SHOWN)]
     rotated = rotate_by(upright, random_rotations(len(upright), "AR", torch.Generator().manual_seed(1)))
     rows: list[list[Tensor]] = []
     names, captions, colours = [], [], []
@@ -71,5 +71,11 @@ def draw_mixtures(run: Run, test: PointClouds, path: Path) -> Path:
 
 def first_of(test: PointClouds, labels: tuple[str, ...]) -> Tensor:
     """The first test object of each of these classes, or of the first classes if the data have none of them: float64."""
-    known = [test.classes.index(label) for label in labels if label in test.classes] or list(range(len(labels)))
+    known = shown_classes(test, labels)
     return torch.stack([test.points[int((test.labels == label).nonzero()[0])] for label in known]).double()
+
+
+def shown_classes(test: PointClouds, names: tuple[str, ...]) -> list[int]:
+    """The classes of these names, in lower or upper case; the first ones if the data have none of them."""
+    known = {name.lower(): i for i, name in enumerate(test.classes)}
+    return [known[name] for name in names if name in known] or list(range(len(names)))

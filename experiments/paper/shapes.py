@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,8 +16,12 @@ from reqnn.errors import InputError
 if TYPE_CHECKING:
     from reqnn.train import Run
 
-REAL, EMBEDDED = "modelnet40", "digits"
-SHOWN = {REAL: ("airplane", "chair", "guitar", "car"), EMBEDDED: ("2", "4", "5", "7")}
+REAL, SHAPENET, EMBEDDED = "modelnet40", "shapenet", "digits"
+SHOWN = {
+    REAL: ("airplane", "chair", "guitar", "car"),
+    SHAPENET: ("Airplane", "Chair", "Guitar", "Car"),
+    EMBEDDED: ("2", "4", "5", "7"),
+}
 
 AXES = ((0.46, 0.68, 0.56), (-0.44, -0.61, 0.66), (0.34, 0.94, 0.00), (0.16, 0.83, 0.53))
 ANGLES = (60.0, 45.0, 30.0, 120.0)
@@ -44,13 +49,13 @@ class Objects:
     up: str
 
 
-def choose_data() -> str:
-    """ModelNet40 if it is on this machine, else the digits."""
-    try:
-        data.load(REAL, "test", points=16)
-    except InputError:
-        return EMBEDDED
-    return REAL
+def choose_data(*wanted: str) -> str:
+    """The first of these data sets that is on this machine, by default ModelNet40; else the digits."""
+    for name in wanted or (REAL,):
+        with suppress(InputError):
+            data.load(name, "test", points=16)
+            return name
+    return EMBEDDED
 
 
 def choose_objects(name: str, points: int) -> Objects:

@@ -12,6 +12,7 @@ import tyro
 from experiments.harness.table import Cell, Table
 from experiments.segmentation.cells import METHODS, NETWORKS, name_of
 from reqnn.commands.base import OK, Command, console, show_written
+from reqnn.errors import InputError
 
 TRAIN = "python -m experiments.queue --cells experiments/segmentation/cells.json --runs {runs}"
 
@@ -50,6 +51,8 @@ class Segmentation(Command):
                 found[name] = test(Path(self.runs) / name, self.copies, self.limit)
                 write_result_file(file, {"command": TRAIN.format(runs="RUNS"), "runs": found})
                 new.append(name)
+        if not found:
+            raise InputError(f"{self.runs} holds no finished run; train them: {TRAIN.format(runs=self.runs)}")
         shown = table(found)
         shown.print(console())
         written = [file, write_page(file.with_suffix(".md"), shown.to_markdown())]

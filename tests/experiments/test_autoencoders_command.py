@@ -9,8 +9,11 @@ import torch
 from experiments.__main__ import main
 from experiments.autoencoders import command as autoencoders
 from experiments.autoencoders import mirror
+from experiments.autoencoders.cells import FILE, cells
+from experiments.autoencoders.pictures import shown_classes
 from reqnn.data import load
 from reqnn.data.dataset import PointClouds
+from reqnn.train import TrainConfig
 
 TINY = {"latent": 6, "width": 1 / 32, "encoder_options": {"k": 4, "extra_conv": False}}
 
@@ -31,7 +34,8 @@ def test_table_and_pictures(tmp_path: Path, capsys: pytest.CaptureFixture) -> No
     assert "off the mirror plane" in " ".join(capsys.readouterr().out.split())
     names = ["autoencoder.json", "autoencoder.md", "autoencoder.png", "autoencoder_latents.png"]
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == names
-    original, revised, flat = json.loads((tmp_path / "out" / "autoencoder.json").read_text())["rows"]
+    original, rotated, revised, flat = json.loads((tmp_path / "out" / "autoencoder.json").read_text())["rows"]
+    assert rotated["config"]["protocol"] == "AR"
     assert revised["results"][1]["chamfer_change"] < 1e-9 < original["results"][1]["chamfer_change"]
     for record in flat["mirror_symmetric"]:
         assert record["in_plane"] < 1e-12
@@ -54,3 +58,20 @@ def test_a_class_with_few_points_on_one_side() -> None:
     points = torch.randn(1, 9, 3, generator=torch.Generator().manual_seed(0))
     clouds = PointClouds(points, torch.zeros(1, dtype=torch.int64), ("one",), up="y")
     assert mirror.symmetric_cloud(clouds, "one", 8)[0].shape == (8, 3)
+
+
+def test_the_cells_are_the_networks_of_the_command() -> None:
+    assert json.loads(FILE.read_text(encoding="utf-8")) == cells()
+    known = {f"--{name.replace('_', '-')}" for name in TrainConfig.__dataclass_fields__}
+    for cell, name in zip(cells(), autoencoders.NETWORKS, strict=True):
+        words = cell["arguments"]
+        assert {word for word in words if word.startswith("--")} <= known
+        given = autoencoders.settings_of(name, "shapenet", 16)
+        assert ("--equivariant" in words) == given["equivariant"]
+        assert int(words[words.index("--epochs") + 1]) == given["epochs"] == (5 if name == autoencoders.FLAT else 16)
+
+
+def test_classes_of_shapenet_are_found_by_name() -> None:
+    clouds = PointClouds(torch.zeros(2, 4, 3), torch.tensor([0, 1]), ("Airplane", "Chair"))
+    assert shown_classes(clouds, ("chair", "sofa", "airplane")) == [1, 0]
+    assert shown_classes(clouds, ("2", "4")) == [0, 1]

@@ -11,7 +11,8 @@ from reqnn.rules import get_rules
 from reqnn.zoo import create_model
 
 NAMES = [
-    *("autoencoder", "dgcnn", "dgcnn_parts", "hierarchical_edgeconv", "kd_network", "point2sequence", "pointconv", "pointnet"),
+    *("autoencoder", "dgcnn", "dgcnn_parts", "hierarchical_edgeconv", "kd_network", "plane_fit", "point2sequence", "pointconv"),
+    "pointnet",
     *("pointnet2", "pointnet2_msg", "pointnet2_parts", "pointnet_parts", "pointnet_reconstruction", "pointnet_stn", "prin"),
     *("qe_capsule", "rscnn"),
 ]

@@ -25,6 +25,7 @@ class Eval(Command):
     Each test shape is rotated ten times, by seeded rotations: NR none, y or z about that axis, vertical about the data set's
     vertical axis, AR arbitrary. Several runs, such as an original and its REQNN, share one table and one picture.
     For segmentation: instance and class mIoU, and the share of points whose part changes with the rotation.
+    For normals: the angle to the true normals, beside PCA normals of as many neighbours.
     For reconstruction: Chamfer distance, exact EMD (--emd), and whether the result rotates with the object.
 
     Examples:
@@ -76,6 +77,8 @@ class Eval(Command):
         task = next(iter(loaded.values()))[0].config.task
         if task == "segmentation":
             return self._segmentation(loaded)
+        if task == "normals":
+            return self._normals(loaded)
         return self._reconstruction(loaded) if task == "reconstruction" else self._classification(loaded)
 
     def _classification(self, loaded: dict[str, tuple[Run, PointClouds]]) -> int:
@@ -127,6 +130,22 @@ class Eval(Command):
             show_written((written, picture))
         return OK
 
+    def _normals(self, loaded: dict[str, tuple[Run, PointClouds]]) -> int:
+        from reqnn.train.normals import NormalsEvaluation, draw_normals, evaluate_normals, normals_table
+
+        found: dict[str, list[NormalsEvaluation]] = {name: [] for name in loaded}
+        for name, (run, clouds) in loaded.items():
+            for protocol in self.protocol:
+                with busy(f"{name}: {len(clouds)} shapes under {protocol}"):
+                    found[name].append(evaluate_normals(run.model, clouds, protocol, self.copies, self.seed, self.batch))
+        written = self._write(loaded, {"runs": self._records(loaded, found)})
+        models = {name: run.model for name, (run, _) in loaded.items()}
+        picture = draw_normals(models, next(iter(loaded.values()))[1], written.with_name("normals.png"), self.seed)
+        if self.json != "-":
+            console().print(normals_table(found))
+            show_written((written, picture))
+        return OK
+
     def _records(self, loaded: dict[str, tuple[Run, PointClouds]], found: dict[str, Any]) -> list[dict[str, Any]]:
         """The results of each run, for JSON."""
         return [
@@ -168,7 +187,7 @@ class Eval(Command):
             if config.task != task:
                 raise InputError(f"{path} was trained for {config.task}, the runs before it for {task}; test them separately")
             clouds = data.load(self.data or config.data, "test", points=config.points, root=self.root or config.root)
-            if task != "reconstruction" and output_names(config, clouds) != run.classes:
+            if task in ("classification", "segmentation") and output_names(config, clouds) != run.classes:
                 kind, known = "parts" if task == "segmentation" else "classes", ", ".join(run.classes[:5])
                 raise InputError(f"{path} was trained on {kind} that {clouds.name} does not have: {known}, …")
             run.model.to(device)

@@ -27,6 +27,7 @@ class Predict(Command):
         reqnn predict scans/ --rotations 10
         reqnn predict --list
         reqnn predict digit.xyz --weights runs/digits
+        reqnn predict chair.ply --weights runs/parts --category Chair --out coloured
     """
 
     files: Annotated[tyro.conf.Positional[tuple[str, ...]], optional("[FILE ...]")] = ()
@@ -43,6 +44,10 @@ class Predict(Command):
     """Seed of the choice of points and of the rotations."""
     json: Annotated[str | None, optional("FILE")] = None
     """Write the answers as JSON; "-" for stdout, instead of text."""
+    category: Annotated[str | None, optional("NAME")] = None
+    """With weights for part segmentation: the category of the objects, such as Chair. Writes clouds coloured by part (PLY)."""
+    out: Annotated[str | None, optional("FOLDER")] = None
+    """With --category: the folder for these files, NAME.parts.ply. Default: the current one."""
     list: bool = False
     """List the pretrained weights and their accuracy instead."""
 
@@ -59,6 +64,10 @@ class Predict(Command):
         if not self.files:
             raise InputError("name at least one file or folder: reqnn predict chair.ply")
         files, stderr = find_files(self.files), Console(stderr=True)
+        if self.category is not None:
+            from reqnn.commands.parts import predict_parts
+
+            return predict_parts(files, self.weights, self.category, self.out, self.points, self.seed, self.json)
         with busy(f"loading {self.weights}"):
             network = load(self.weights)
         found = classify(network, files, self.points, self.top, self.seed, self.rotations)

@@ -29,6 +29,7 @@ class Train(Command):
         reqnn train --model dgcnn --equivariant --data digits --epochs 5 --out runs/digits
         reqnn train --preset paper --model pointnet2 --data modelnet40 --protocol vertical --out runs/original
         reqnn train --model dgcnn_parts --equivariant --rules full --data shapenet-part --out runs/parts
+        reqnn train --task normals --equivariant --rules full --data scanned --out runs/normals
         reqnn train --task reconstruction --equivariant --data modelnet40 --out runs/autoencoder
         reqnn train --resume --out runs/digits
         torchrun --nproc-per-node 4 -m reqnn.cli train --preset paper --model dgcnn --equivariant --data modelnet40

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from reqnn.data.dataset import PointClouds
 from reqnn.data.files import cache_key, cached, read_bytes, read_lines
 from reqnn.data.layout import Layout, Request, assemble, check_split, drawn_split
 from reqnn.data.sampling import normalise
-from reqnn.data.shape_file import SUFFIXES, read_shape
+from reqnn.data.shape_file import SUFFIXES, Shape, read_shape
 from reqnn.errors import InputError
 
 SPLITS = ("train", "val", "test")
@@ -23,11 +24,18 @@ SYNSETS = "synsetoffset2category.txt"
 
 
 def load_files(
-    files: Sequence[Path], labels: Sequence[int], classes: Sequence[str], request: Request, up: str, normals: bool = True
+    files: Sequence[Path],
+    labels: Sequence[int],
+    classes: Sequence[str],
+    request: Request,
+    up: str,
+    normals: bool = True,
+    parts: Sequence[Path] = (),
 ) -> PointClouds:
     """Clouds of these files, in their order, cached; byte-identical files form a group.
 
-    `normals` says whether columns 4 to 6 of a cloud file are normals.
+    `normals` says whether columns 4 to 6 of a cloud file are normals. `parts` are the files with the part of each point: the
+    same files, for their column 7, or lists of numbers that count from 1 in each class.
     """
     normalize = request.normalize is not False
 
@@ -35,20 +43,45 @@ def load_files(
         clouds = np.empty((len(files), request.points, 3), dtype=np.float32)
         directions = np.zeros_like(clouds)
         digests = np.empty(len(files), dtype=np.uint64)
+        pieces = np.zeros((len(files) if parts else 0, request.points), dtype=np.int64)
         for i, file in enumerate(files):
             shape = read_shape(file)
-            cloud, normal = shape.sample(str(file), request.points, request.seed, request.sampling, request.short)
+            if parts and parts[i] != file:
+                shape = _with_parts(shape, parts[i], first_part(request.parts or {}, classes[labels[i]]))
+            cloud, more = shape.sample(str(file), request.points, request.seed, request.sampling, request.short)
             clouds[i] = normalise(cloud, str(file)) if normalize else cloud
-            if normal is not None and (normals or shape.faces is not None):
-                directions[i] = normal
+            columns = 0 if more is None else more.shape[1]
+            if more is not None and columns >= 3 and (normals or shape.faces is not None):
+                directions[i] = more[:, :3]
+            if more is not None and parts and columns >= 4:
+                pieces[i] = more[:, 3]
+            elif parts:
+                raise InputError(f"{file} has {3 + columns} columns; x y z nx ny nz and the part are needed")
             digests[i] = int.from_bytes(shape.digest[:8], "little")
-        return {"clouds": clouds, "normals": directions, "digests": digests}
+        return {"clouds": clouds, "normals": directions, "digests": digests, "parts": pieces}
 
-    key = cache_key(files, {**request.settings(), "normalize": normalize, "normals": normals})
+    key = cache_key([*files, *parts], {**request.settings(), "normalize": normalize, "normals": normals})
     arrays = cached(request.cache, key, make)
     known = arrays["normals"] if arrays["normals"].any(axis=(1, 2)).all() else None
     groups = np.unique(arrays["digests"], return_inverse=True)[1].astype(np.int64)
-    return assemble(arrays["clouds"], np.array(labels, dtype=np.int64), classes, request, up, known, groups)
+    pieces = arrays["parts"] if parts else None
+    return assemble(arrays["clouds"], np.array(labels, dtype=np.int64), classes, request, up, known, groups, pieces)
+
+
+def first_part(parts: dict[str, int], name: str) -> int:
+    """The number of the first part of a class; parts are numbered through all classes."""
+    if name not in parts:
+        raise InputError(f"the parts of {name} are not known; classes with parts are {', '.join(parts)}")
+    return sum(count for before, count in parts.items() if list(parts).index(before) < list(parts).index(name))
+
+
+def _with_parts(shape: Shape, file: Path, first: int) -> Shape:
+    """A cloud with unknown normals and the parts of a list, whose numbers begin with 1."""
+    lines = read_lines(file)
+    if len(lines) != len(shape.vertices) or not all(line.isdecimal() for line in lines):
+        raise InputError(f"{file}: {len(shape.vertices)} lines with the number of a part are needed; there are {len(lines)}")
+    numbers = np.array(lines, dtype=np.float64) - 1 + first
+    return replace(shape, rest=np.column_stack([np.zeros_like(shape.vertices), numbers]))
 
 
 def _load_class_folders(path: Path, request: Request) -> PointClouds:
@@ -129,8 +162,12 @@ def _load_modelnet(path: Path, request: Request) -> PointClouds:
 
 
 def _load_shapenet(path: Path, request: Request) -> PointClouds:
-    """The clouds of a split in the order of its list; with normals if the files have them."""
+    """The clouds of a split in the order of its list; with normals if the files have them, and parts if they are wanted.
+
+    A cloud with too few points repeats some, as users of this data set do.
+    """
     check_split(request, SPLITS)
+    request = replace(request, short="repeat")
     rows = [line.split() for line in read_lines(path / SYNSETS)]
     if any(len(row) != 2 for row in rows):
         raise InputError(f"{path / SYNSETS}: each line holds a class name and a synset, such as 'Airplane 02691156'")
@@ -144,7 +181,7 @@ def _load_shapenet(path: Path, request: Request) -> PointClouds:
         raise InputError(f"{listed} is not JSON ({error})") from error
     if not isinstance(entries, list) or not all(isinstance(entry, str) and "/" in entry for entry in entries):
         raise InputError(f"{listed}: a list of names such as 'shape_data/02691156/1a04e3' is needed")
-    files, labels = [], []
+    files, labels, parts = [], [], []
     for entry in entries:
         synset, shape = entry.split("/")[-2:]
         if synset not in synsets:
@@ -155,7 +192,8 @@ def _load_shapenet(path: Path, request: Request) -> PointClouds:
             raise InputError(f"{listed} names {synset}/{shape}; neither {places[0]} nor {places[1]} exists")
         files.append(file)
         labels.append(synsets.index(synset))
-    return load_files(files, labels, classes, request, "y")
+        parts.append(file if file == places[0] else path / synset / "points_label" / f"{shape}.seg")
+    return load_files(files, labels, classes, request, "y", parts=parts if request.parts else ())
 
 
 def _is_modelnet(path: Path) -> bool:

@@ -62,7 +62,14 @@ MODELNET40 = NamedSet(
     "(https://shapenet.cs.stanford.edu/media/modelnet40_ply_hdf5_2048.zip); with normals: modelnet40_normal_resampled.zip, "
     "linked from https://github.com/charlesq34/pointnet2.",
 )
-SHAPENET_HDF5 = ("hdf5_data", "shapenet_part_seg_hdf5_data", "shapenet_part_seg_hdf5_1024")
+SHAPENET_FOLDERS = (
+    "hdf5_data",
+    "shapenet_part_seg_hdf5_data",
+    "shapenet_part_seg_hdf5_1024",
+    "shapenetcore_partanno_segmentation_benchmark_v0_normal",
+    "shapenetcore_partanno_segmentation_benchmark_v0",
+    "shapenet",
+)
 SHAPENET = (
     "ShapeNet is published for non-commercial research at https://shapenet.org (an account is needed); its part annotation "
     "benchmark as HDF5 files is PointNet's https://shapenet.cs.stanford.edu/media/shapenet_part_seg_hdf5_data.zip, as text "
@@ -106,7 +113,7 @@ _ALL = (
     NamedSet(
         "shapenet-part",
         "ShapeNet part with the part of each point: 50 parts of 16 classes, with train, val and test splits",
-        SHAPENET_HDF5,
+        SHAPENET_FOLDERS,
         SHAPENET,
         parts=PARTS,
         validation=True,
@@ -114,12 +121,7 @@ _ALL = (
     NamedSet(
         "shapenet",
         "ShapeNet part: clouds of 16 classes, with train, val and test splits",
-        (
-            *SHAPENET_HDF5,
-            "shapenetcore_partanno_segmentation_benchmark_v0_normal",
-            "shapenetcore_partanno_segmentation_benchmark_v0",
-            "shapenet",
-        ),
+        SHAPENET_FOLDERS,
         SHAPENET,
     ),
     NamedSet(

@@ -44,13 +44,12 @@ class Shape:
     def sample(
         self, where: str, points: int, seed: int, sampling: str = "random", short: str = "error"
     ) -> tuple[np.ndarray, np.ndarray | None]:
-        """Points (N, 3) float64 in the units of the file, and their normals (N, 3) if known."""
+        """Points (N, 3) float64 in the units of the file, and further columns of a cloud, or normals (N, 3) of a mesh."""
         index = int.from_bytes(self.digest[:8], "little")
         if self.faces is not None:
             return sample_surface(self.vertices, self.faces, points, stream("surface", seed, index), where)
         taken = choose_points(len(self.vertices), points, seed, index, where, sampling, short)
-        normals = self.rest[taken, :3] if self.rest is not None and self.rest.shape[1] >= 3 else None
-        return self.vertices[taken], normals
+        return self.vertices[taken], None if self.rest is None else self.rest[taken]
 
 
 def read_cloud(

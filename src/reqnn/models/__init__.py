@@ -1,9 +1,10 @@
-"""The networks that the paper revises or compares with, and those for parts and clouds; each is built by name."""
+"""The networks that the paper revises or compares with, and those for parts, normals and clouds; each is built by name."""
 
 from .autoencoder import Autoencoder
 from .dgcnn import DGCNN
 from .hierarchical_edgeconv import HierarchicalEdgeConv
 from .kd_network import KDNetwork
+from .normals import WeightedPlaneFit
 from .part_segmentation import DGCNNParts, PointNet2Parts, PointNetParts
 from .point2sequence import Point2Sequence
 from .pointconv import PointConv
@@ -31,6 +32,7 @@ __all__ = [
     "PointNetParts",
     "PointNetReconstruction",
     "QECapsule",
+    "WeightedPlaneFit",
     "build_model",
     "list_models",
     "register",

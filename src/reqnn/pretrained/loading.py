@@ -26,7 +26,8 @@ def load(name_or_path: str | Path) -> Any:
     run = load_run(path)
     network: Any = run.model
     if getattr(run.config, "task", "classification") != "classification":
-        raise InputError(f"{name} is a network for {run.config.task}; it has no classes: reqnn.train.load_run loads it")
+        hint = "`reqnn predict --category` colours parts with it, " * (run.config.task == "segmentation")
+        raise InputError(f"{name} is a network for {run.config.task}; it has no classes: {hint}reqnn.train.load_run loads it")
     network.classes, network.card = run.classes, read_card(path) or facts(run)
     return network
 

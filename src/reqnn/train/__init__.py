@@ -13,6 +13,9 @@ if TYPE_CHECKING:
     from reqnn.train.evaluation import accuracy_by_angle as accuracy_by_angle
     from reqnn.train.evaluation import evaluate as evaluate
     from reqnn.train.loop import fit as fit
+    from reqnn.train.normals import NormalsEvaluation as NormalsEvaluation
+    from reqnn.train.normals import evaluate_normals as evaluate_normals
+    from reqnn.train.normals import pca_normals as pca_normals
     from reqnn.train.prediction import predict as predict
     from reqnn.train.prediction import recalibrate as recalibrate
     from reqnn.train.presets import preset as preset
@@ -29,6 +32,7 @@ _HOMES = {
     "distance": ("chamfer_distance", "earth_movers_distance"),
     "evaluation": ("Evaluation", "accuracy_by_angle", "evaluate"),
     "loop": ("fit",),
+    "normals": ("NormalsEvaluation", "evaluate_normals", "pca_normals"),
     "prediction": ("predict", "recalibrate"),
     "presets": ("preset",),
     "reconstruction": ("ReconstructionEvaluation", "evaluate_reconstruction"),

@@ -6,6 +6,7 @@ So a run that is resumed in the middle of an epoch sees the same batches, with a
 from __future__ import annotations
 
 import signal
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -14,6 +15,7 @@ from torch.utils.data import DataLoader, Dataset
 
 from reqnn.data.augmentation import Augmentation, random_subset
 from reqnn.data.dataset import PointClouds
+from reqnn.data.rotation import rotate
 from reqnn.errors import InputError
 from reqnn.train.config import TrainConfig
 
@@ -31,7 +33,8 @@ class Batches(Dataset[tuple[Tensor, Tensor]]):
 
     Each epoch has its own order; an incomplete last batch is dropped.
 
-    Shapes: item: points (batch / processes, N, 3), labels (batch / processes,) or, for segmentation, (batch / processes, 1 + N)
+    Shapes: item: points (batch / processes, N, 3), labels (batch / processes,), for segmentation
+        (batch / processes, 1 + N), for normals (batch / processes, N, 3)
     """
 
     def __init__(self, clouds: PointClouds, config: TrainConfig, rank: int = 0, processes: int = 1) -> None:
@@ -59,20 +62,28 @@ class Batches(Dataset[tuple[Tensor, Tensor]]):
         # Each process augments the whole batch, so that the result does not depend on their number.
         if self.config.sampled_from:
             points, labels = self._subset(points, labels, generator)
-        if labels.dim() == 2:
-            labels = labels[:, : 1 + self.config.points]
-        points = self.augmentation(points[:, : self.config.points], generator)
+        points = points[:, : self.config.points]
+        augmentation = self.augmentation
+        if labels.dim() > 1:
+            labels = labels[:, : points.shape[1] + (labels.dim() == 2)]
+        if labels.dim() == 3:  # normals rotate with the cloud
+            both, _ = rotate(torch.cat([points, labels], dim=1), augmentation.rotation, generator)
+            points, labels = both.chunk(2, dim=1)
+            augmentation = replace(augmentation, rotation="NR")
+        points = augmentation(points, generator)
         share = batch // self.processes
         mine = slice(self.rank * share, (self.rank + 1) * share)
         return points[mine], labels[mine]
 
     def _subset(self, points: Tensor, labels: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Random points of each cloud, and their parts if there are any."""
+        """Random points of each cloud, and their parts or normals if there are any."""
         points = points[:, : self.config.sampled_from]
         if labels.dim() == 1:
             return random_subset(points, generator, self.config.points), labels
-        parts = labels[:, 1 : 1 + self.config.sampled_from, None].to(points.dtype)
-        both = random_subset(torch.cat([points, parts], dim=-1), generator, self.config.points)
+        each = labels if labels.dim() == 3 else labels[:, 1:, None].to(points.dtype)
+        both = random_subset(torch.cat([points, each[:, : points.shape[1]]], dim=-1), generator, self.config.points)
+        if labels.dim() == 3:
+            return both[..., :3], both[..., 3:]
         return both[..., :3], torch.cat([labels[:, :1], both[..., 3].long()], dim=1)
 
     def _epoch_order(self, epoch: int) -> Tensor:
@@ -94,7 +105,9 @@ class Batches(Dataset[tuple[Tensor, Tensor]]):
 
 
 def targets(clouds: PointClouds, config: TrainConfig) -> Tensor:
-    """What the task compares with: labels (S,); for segmentation labels and the parts of points, (S, 1 + N)."""
+    """What the task compares with: labels (S,); for segmentation labels and parts, (S, 1 + N); or normals (S, N, 3)."""
+    if config.task == "normals":
+        return normals_of(clouds)
     if config.task != "segmentation":
         return clouds.labels
     if clouds.parts is None:
@@ -102,6 +115,13 @@ def targets(clouds: PointClouds, config: TrainConfig) -> Tensor:
             f"{clouds.name} has no parts to learn; segmentation needs a data set with parts, such as shapenet-part"
         )
     return torch.cat([clouds.labels[:, None], clouds.parts], dim=1)
+
+
+def normals_of(clouds: PointClouds) -> Tensor:
+    """The normals (S, N, 3); `InputError` if there are none."""
+    if clouds.normals is None:
+        raise InputError(f"{clouds.name} has no normals; choose a data set that has, such as scanned, or a folder of meshes")
+    return clouds.normals
 
 
 def augmentation(config: TrainConfig, up: str) -> Augmentation:

@@ -76,6 +76,33 @@ def draw_grid(
     return path
 
 
+def draw_coloured(
+    rows: Sequence[tuple[str, Tensor, Tensor]], titles: Sequence[str], path: Path, view: Tensor, colours: str, largest: float
+) -> Path:
+    """Clouds in rows and columns, each point coloured by its number from 0 to `largest` on a colour map of matplotlib.
+
+    Shapes: rows of a name, points (S, N, 3) and numbers (S, N).
+    """
+    figure = need("matplotlib.figure").Figure(figsize=(0.8 + 1.8 * len(titles), 0.4 + 1.75 * len(rows)), layout="constrained")
+    panels = figure.subplots(len(rows), len(titles), squeeze=False)
+    for i, (name, points, numbers) in enumerate(rows):
+        for j, panel in enumerate(panels[i]):
+            seen = points[j].double() @ view.T
+            order = seen[:, 2].argsort()
+            x, y = seen[order, :2].T.numpy()
+            about = {"c": numbers[j][order].numpy(), "cmap": colours, "vmin": 0, "vmax": largest}
+            panel.scatter(x, y, s=5, linewidths=0, clip_on=False, **about)
+            panel.set(xlim=(-FRAME, FRAME), ylim=(-FRAME, FRAME), aspect="equal")
+            panel.set_axis_off()
+            if i == 0:
+                panel.set_title(titles[j], fontsize=9)
+        beside = panels[i][0]
+        beside.text(-0.04, 0.5, name, transform=beside.transAxes, rotation=90, ha="right", va="center", fontsize=9)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=130, facecolor="white")
+    return path
+
+
 def draw_arrows(
     panel: Any, xyz: Tensor, vectors: Tensor, colour: str, view: Tensor | None = None, length: float = 0.28, clip: bool = False
 ) -> None:

@@ -16,7 +16,7 @@ Protocol = Literal["NR", "y", "z", "vertical", "AR"]
 """Rotations: none, about one axis, about the data set's vertical axis, arbitrary."""
 
 
-Task = Literal["classification", "segmentation", "reconstruction"]
+Task = Literal["classification", "segmentation", "normals", "reconstruction"]
 TASKS = get_args(Task)
 
 
@@ -56,6 +56,7 @@ class TrainConfig:
     """Constants of the rule set: '{"c": "mean"}'."""
     task: Task = "classification"
     """classification; segmentation (networks with an output per point: dgcnn_parts, pointnet2_parts, pointnet_parts);
+    normals of the surface (plane_fit; data with normals, such as scanned or meshes);
     or reconstruction of the input (networks that output clouds: autoencoder, pointnet_reconstruction)."""
     loss: Literal["auto", "mse", "chamfer"] = "auto"
     """Reconstruction: mse compares point by point, chamfer as sets. auto: mse if the network maps each point."""
@@ -167,8 +168,10 @@ class TrainConfig:
         self._require(enough, "sampled_from", f"must be 0 or at least points = {self.points}")
         free = self.loss == "auto" or self.task == "reconstruction"
         self._require(free, "loss", f"must be auto for {self.task}; mse and chamfer belong to --task reconstruction")
-        kept = self.point_dropout == 0 or self.task != "segmentation"
-        self._require(kept, "point_dropout", "must be 0 for segmentation: a point that moves onto another has no part")
+        kept = self.point_dropout == 0 or self.task not in ("segmentation", "normals")
+        self._require(kept, "point_dropout", f"must be 0 for {self.task}: a point that moves onto another has no target")
+        rigid = self.stretch == 0 or self.task != "normals"
+        self._require(rigid, "stretch", "must be 0 for normals: a stretched surface has other normals")
         shares = self.devices * self.accumulate
         self._require(self.batch % shares == 0, "batch", f"must divide by devices × accumulate = {shares}")
 

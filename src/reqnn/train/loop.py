@@ -52,7 +52,8 @@ def fit(
     Args:
         train, validation: clouds for training and for selecting the best weights. Default: those of the settings.
         model: your own network instead of that of the settings: clouds (B, N, 3) to logits (B, classes), or to clouds
-            for reconstruction; for segmentation clouds and one-hot categories to logits (B, N, parts).
+            for reconstruction; for normals to vectors (B, N, 3);
+            for segmentation clouds and one-hot categories to logits (B, N, parts).
         resume: resume the run in the folder, if any; reproduces the uninterrupted run bit for bit.
         quiet: print nothing.
 
@@ -105,8 +106,8 @@ def choose_clouds(
         raise InputError(f"{train.name}: no clouds are left for validation; raise validation or give more clouds")
     if config.fraction < 1:
         train, _ = data.split_validation(train, 1 - config.fraction, seed=config.seed)
-    parts = None if validation.parts is None else validation.parts[:, : config.points]
-    return train, replace(validation, points=validation.points[:, : config.points], normals=None, parts=parts)
+    cut = {name: value[:, : config.points] for name in ("normals", "parts") if (value := getattr(validation, name)) is not None}
+    return train, replace(validation, points=validation.points[:, : config.points], **cut)
 
 
 def prepare(

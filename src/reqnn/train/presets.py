@@ -40,6 +40,7 @@ _QUICK_OPTIONS: dict[str, dict[str, Any]] = {
 _QUICK_WITHOUT_DROPOUT: dict[str, dict[str, Any]] = {
     "kd_network": {"depth": 8},
     "prin": {"width": 0.5, "bandwidth": 8, "shells": 16},
+    "plane_fit": {"width": 0.25},
     "qe_capsule": {"width": 0.25, "npoint": 64, "sharpness": 100.0},
 }
 """Network that has no dropout → options."""
@@ -56,9 +57,14 @@ RECONSTRUCTING = ("autoencoder", "pointnet_reconstruction")
 SEGMENTING = ("dgcnn_parts", "pointnet2_parts", "pointnet_parts")
 """Networks with an output per point; their default task is segmentation."""
 
+_NORMALS: dict[str, Any] = {"points": 1024, "batch": 4}  # each point has a target: few clouds make a batch
+
 # The paper states neither settings nor loss: those of its PointNet++.
 _PAPER_RECONSTRUCTION: dict[str, Any] = {**_PAPER, **_ADAM, "smoothing": 0.0}
 _QUICK_RECONSTRUCTION = {**_ONE_CYCLE, "points": 512, "epochs": 10, "lr": 2e-3, "weight_decay": 1e-4}
+
+DEFAULT_MODELS = {"reconstruction": "autoencoder", "segmentation": "dgcnn_parts", "normals": "plane_fit"}
+"""Task → its network if none is named; DGCNN for classification."""
 
 PRESETS = {
     "paper": "the settings published with the paper, 400 epochs; for GPUs",
@@ -79,7 +85,8 @@ def _sampled(model: str, points: int) -> dict[str, Any]:
 
 def _task(model: str | None) -> str:
     """The task of a network."""
-    return "reconstruction" if model in RECONSTRUCTING else "segmentation" if model in SEGMENTING else "classification"
+    known = {"reconstruction": RECONSTRUCTING, "segmentation": SEGMENTING, "normals": ("plane_fit",)}
+    return next((task for task, models in known.items() if model in models), "classification")
 
 
 def preset(name: str, model: str | None = None, **settings: Any) -> TrainConfig:
@@ -88,7 +95,7 @@ def preset(name: str, model: str | None = None, **settings: Any) -> TrainConfig:
     The default network is DGCNN, for reconstruction the autoencoder; the default task is that of the network.
     """
     wanted = settings.get("task") or _task(model)
-    model = model or {"reconstruction": "autoencoder", "segmentation": "dgcnn_parts"}.get(wanted, "dgcnn")
+    model = model or DEFAULT_MODELS.get(wanted, "dgcnn")
     if wanted == "reconstruction" and name in PRESETS:
         values: dict[str, Any] = _PAPER_RECONSTRUCTION if name == "paper" else _QUICK_RECONSTRUCTION
     elif name == "paper":
@@ -96,6 +103,7 @@ def preset(name: str, model: str | None = None, **settings: Any) -> TrainConfig:
         values = {**_PAPER, **_PAPER_OF.get(model, _SGD_01)}
     elif name == "quick":
         values = {**_QUICK, **_sampled(model, settings.get("points", _SAMPLED))}
+        values |= _NORMALS if wanted == "normals" else {}
         values["rule_options"] = dict(CONSTANTS.get(settings.get("rules", "paper"), {}))
     else:
         raise InputError(f"no preset is named {name!r}; there are {', '.join(PRESETS)}")

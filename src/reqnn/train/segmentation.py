@@ -12,8 +12,7 @@ from torch import Tensor, nn
 from reqnn.data.dataset import PointClouds, part_classes
 from reqnn.data.rotation import rotate_by
 from reqnn.errors import InputError
-from reqnn.extras import need
-from reqnn.train.cloud_pictures import FRAME, camera
+from reqnn.train.cloud_pictures import camera, draw_coloured
 from reqnn.train.evaluation import rotated_copies
 from reqnn.train.prediction import predict
 from reqnn.train.task import Segmentation
@@ -108,21 +107,6 @@ def draw_parts(models: dict[str, nn.Module], clouds: PointClouds, path: Path, se
         for state, points in (("", upright), (", rotated", rotated)):
             answers = task.answers(segment(model, points, some.labels, task), some.labels)
             rows.append((name.replace(" of ", " of\n") + state, points, answers))
-    figure = need("matplotlib.figure").Figure(figsize=(0.8 + 1.8 * len(some), 0.4 + 1.75 * len(rows)), layout="constrained")
-    panels = figure.subplots(len(rows), len(some), squeeze=False)
-    view = camera(some.up)
-    for i, (name, points, parts) in enumerate(rows):
-        for j, panel in enumerate(panels[i]):
-            seen = points[j].double() @ view.T
-            order = seen[:, 2].argsort()
-            first = task.part_classes.index(int(some.labels[j]))
-            colours = (parts[j] - first)[order].numpy()
-            panel.scatter(*seen[order, :2].T.numpy(), c=colours, cmap="Set1", vmin=0, vmax=8, s=5, linewidths=0, clip_on=False)
-            panel.set(xlim=(-FRAME, FRAME), ylim=(-FRAME, FRAME), aspect="equal")
-            panel.set_axis_off()
-            if i == 0:
-                panel.set_title(some.classes[int(some.labels[j])], fontsize=9)
-        beside = panels[i][0]
-        beside.text(-0.04, 0.5, name, transform=beside.transAxes, rotation=90, ha="right", va="center", fontsize=9)
-    figure.savefig(path, dpi=130, facecolor="white")
-    return path
+    first = torch.tensor([task.part_classes.index(int(label)) for label in some.labels])[:, None]
+    coloured = [(name, points, parts - first) for name, points, parts in rows]
+    return draw_coloured(coloured, [some.classes[label] for label in some.labels.tolist()], path, camera(some.up), "Set1", 8)

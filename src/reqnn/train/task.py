@@ -139,6 +139,38 @@ def mean_iou(answers: Tensor, parts: Tensor, own: Tensor) -> Tensor:
 
 
 @dataclass(frozen=True)
+class Normals(Task):
+    """Vectors (B, N, 3) along the normals of points, of either sign: sin² of the angle. Labels are the normals, (B, N, 3)."""
+
+    name: str = "normals"
+    metric: str = "angle"
+    higher: bool = False
+
+    def loss(self, outputs: Tensor, points: Tensor, labels: Tensor) -> Tensor:
+        """The mean of sin² = 1 − ⟨output, normal⟩² / ‖output‖²."""
+        if outputs.shape != labels.shape:
+            raise InputError(
+                f"the network returns {tuple(outputs.shape)} for clouds {tuple(points.shape)}; normals are vectors (B, N, 3), "
+                "as from --model plane_fit"
+            )
+        return (1 - (outputs * labels).sum(-1).square() / outputs.square().sum(-1).clamp(min=1e-12)).mean()
+
+    def scores(self, outputs: Tensor, points: Tensor, labels: Tensor) -> Tensor:
+        """The median angle of each cloud, in degrees."""
+        return line_angles(outputs, labels).median(1).values
+
+    def show(self, value: float) -> str:
+        """In degrees."""
+        return f"{value:.2f}°"
+
+
+def line_angles(a: Tensor, b: Tensor) -> Tensor:
+    """The angle between the lines along two vectors, 0 to 90 degrees: (..., 3), (..., 3) -> (...)."""
+    a, b = a.double(), b.double()
+    return torch.rad2deg(torch.atan2(torch.linalg.cross(a, b).norm(dim=-1), (a * b).sum(-1).abs()))
+
+
+@dataclass(frozen=True)
 class Reconstruction(Task):
     """Clouds (B, M, 3) that should equal the input as sets: Chamfer distance."""
 
@@ -196,6 +228,8 @@ def make_task(config: TrainConfig, clouds: PointClouds | None = None) -> Task:
     if config.task == "segmentation" and clouds is not None:
         kinds = part_classes(clouds.part_names, clouds.classes)
         return Segmentation(smoothing=config.smoothing, part_classes=tuple(kinds))
+    if config.task == "normals":
+        return Normals()
     if config.task == "classification":
         return Classification(smoothing=config.smoothing)
     pointwise = config.model == "pointnet_reconstruction" if config.loss == "auto" else config.loss == "mse"

@@ -42,7 +42,7 @@ class Training:
     progress: Progress
 
     def step(self, points: Tensor, labels: Tensor) -> None:
-        """One optimizer step on this process's share of a batch: points (b, N, 3), labels (b,) or (b, 1 + N)."""
+        """One optimizer step on this process's share of a batch: points (b, N, 3), labels (b,), (b, 1 + N) or (b, N, 3)."""
         config, progress, parts = self.config, self.progress, self.config.accumulate
         rate = learning_rate(config, progress.step, self.batches.steps_per_epoch)
         for group in self.optimizer.param_groups:

@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 import torch
 
+from experiments.paper import shapes
 from experiments.paper.contents import Figure, figure2
 from experiments.paper.figure2 import LAYER, TOLERANCE, deviation, synthesise
 from experiments.paper.shapes import ANGLES, choose_data, choose_objects, paper_rotations
+from reqnn.errors import InputError
 from reqnn.train.reconstruction import in_double
 from reqnn.train.run import load_run
 
@@ -75,3 +77,16 @@ def test_a_radial_network_moves_points_along_their_radius(runs: Path, figure: Fi
 def test_without_real_data_the_digits_are_taken(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("REQNN_DATA", str(tmp_path))
     assert choose_data() == "digits"
+
+
+def test_shapenet_is_preferred_if_it_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def load(name: str, split: str, points: int) -> None:
+        asked.append(name)
+        if name == "shapenet":
+            raise InputError("not here")
+
+    monkeypatch.setattr(shapes.data, "load", load)
+    assert choose_data("shapenet", "modelnet40") == "modelnet40"
+    assert asked == ["shapenet", "modelnet40"]

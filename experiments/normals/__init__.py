@@ -1,0 +1,1 @@
+"""Normals of scanned objects in any orientation, beside PCA normals."""
