@@ -8,6 +8,7 @@ from typing import Any
 from reqnn.errors import MissingPackageError
 
 EXTRAS = {
+    "filelock": "train",
     "h5py": "data",
     "scipy": "data",
     "sklearn": "data",

@@ -23,13 +23,17 @@ def reading(path: str | Path, what: str) -> Iterator[None]:
     """Inside this context whatever a library raises about a damaged file becomes an `InputError` that names the file."""
     try:
         yield
+    except InputError as error:
+        if str(path) in str(error):
+            raise
+        raise InputError(f"{path}: {error}") from error
     except ReqnnError:
         raise
     except MemoryError as error:
         raise InputError(f"{path} says that it holds more than the memory here ({error}); is it damaged?") from error
     except Exception as error:  # the readers raise what they like
         said = " ".join(str(error).split()) or type(error).__name__
-        raise InputError(f"{path} cannot be read as {what}, or is damaged ({said})") from error
+        raise InputError(f"{path} cannot be read as {what}, or is damaged or truncated: {said}") from error
 
 
 def read_bytes(path: Path) -> bytes:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import logging
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,10 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reqnn.data.files import read_bytes
+from reqnn.data.files import read_bytes, reading
 from reqnn.data.off import parse_off
 from reqnn.data.sampling import check_sampling, choose_points, normalise, stream
-from reqnn.errors import InputError, MissingPackageError
+from reqnn.errors import InputError
 from reqnn.extras import need
 
 MESHES = (".off", ".obj", ".ply", ".stl", ".glb")
@@ -103,12 +104,8 @@ def read_shape(path: Path) -> Shape:
     content = read_bytes(path)
     if not content.strip():
         raise InputError(f"{path} is empty")
-    try:
+    with reading(path, suffix):
         vertices, faces, rest = _parse(content, suffix)
-    except MissingPackageError:
-        raise
-    except Exception as error:  # the readers raise what they like on a damaged file
-        raise InputError(f"{path} cannot be read as {suffix}, or is truncated: {error}") from error
     if not len(vertices):
         raise InputError(f"{path} holds no points")
     finite = np.isfinite(vertices).all(1)
@@ -130,6 +127,7 @@ def _parse(content: bytes, suffix: str) -> tuple[np.ndarray, np.ndarray | None, 
 def _parse_mesh(content: bytes, suffix: str) -> tuple[np.ndarray, np.ndarray]:
     """All geometry of the file as one mesh, or as a cloud, with no faces, if nothing in it has faces."""
     trimesh = need("trimesh")
+    logging.getLogger("trimesh").addHandler(logging.NullHandler())  # it prints tracebacks if nobody handles its log
     _check_complete(content, suffix)
     options: dict[str, Any] = {"skip_materials": True} if suffix == ".obj" else {}
     scene: Any = trimesh.load(io.BytesIO(content), file_type=suffix[1:], force="scene", process=False, **options)

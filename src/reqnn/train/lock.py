@@ -1,4 +1,4 @@
-"""A lock on a training run, so that only one process trains it; released by the system when the process ends."""
+"""A lock on a run's folder, so that only one process trains it; released by the system when the process ends."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from reqnn.data.files import atomic_file
 from reqnn.errors import InputError
 
 
@@ -21,12 +22,17 @@ def locked(path: Path) -> Iterator[str | None]:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire(blocking=False)
     except Timeout:
-        yield about.read_text(encoding="utf-8") if about.exists() else "another process"
+        try:
+            holder = about.read_text(encoding="utf-8", errors="replace")
+        except OSError:
+            holder = "another process"
+        yield holder
         return
     except OSError as error:
-        raise InputError(f"{path} cannot be written ({error.strerror}); name another folder with --runs") from error
+        raise InputError(f"{path} cannot be written ({error.strerror or error}); choose another folder") from error
     try:
-        about.write_text(f"{platform.node()}, process {os.getpid()}", encoding="utf-8")
+        with atomic_file(about) as partial:
+            partial.write_text(f"{platform.node()}, process {os.getpid()}", encoding="utf-8")
         yield None
     finally:
         about.unlink(missing_ok=True)
