@@ -140,11 +140,14 @@ def damaged_files(count: int, seed: int = 0) -> dict[str, Any]:
     failures: list[dict[str, Any]] = []
     for kind in kinds:
         words = [sys.executable, "-m", "experiments.stress.damage", kind, str(seed), str(each)]
-        result: dict[str, Any]
         try:
             done = subprocess.run(words, capture_output=True, text=True, timeout=SLOW)
-            died = {"crash": 1, "failures": [{"kind": kind, "what": f"exit code {done.returncode}: {done.stderr[-2000:]}"}]}
-            result = json.loads(done.stdout) if done.returncode == 0 else died
+            said = f"exit code {done.returncode}: {done.stderr[-2000:]}"
+            died: dict[str, Any] = {
+                "crash": 1,
+                "failures": [{"kind": kind, "what": said}],
+            }
+            result: dict[str, Any] = json.loads(done.stdout) if done.returncode == 0 else died
         except subprocess.TimeoutExpired:
             result = {"crash": 1, "failures": [{"kind": kind, "what": f"no end after {SLOW:.0f} s"}]}
         failures += result.pop("failures")

@@ -62,15 +62,16 @@ def read_cloud(
     normalize: bool = True,
     sampling: str = "random",
     short: str = "error",
+    drop_nan: bool = False,
 ) -> Tensor:
     """The cloud (points, 3) float32 of a mesh or cloud file: OFF, OBJ, PLY, STL, GLB, XYZ, TXT, PTS, CSV, NPY, NPZ.
 
     Meshes are sampled uniformly on their surface; clouds are subsampled, and one that is too small is an error unless
     short="repeat". The choice depends on the seed and the bytes of the file, not on its name. The result is centred and
-    scaled to the unit sphere unless normalize=False.
+    scaled to the unit sphere unless normalize=False. `drop_nan` leaves out points that are not finite.
     """
     check_sampling(sampling, short, points, seed)
-    cloud, _ = read_shape(Path(path)).sample(str(path), points, seed, sampling, short)
+    cloud, _ = read_shape(Path(path), drop_nan).sample(str(path), points, seed, sampling, short)
     return torch.from_numpy(normalise(cloud, str(path)) if normalize else cloud.astype(np.float32))
 
 
@@ -96,8 +97,11 @@ def sample_surface(
     return origin[face] + u * first[face] + v * second[face], normal[face] / area[face, None]
 
 
-def read_shape(path: Path) -> Shape:
-    """The shape in a file; `InputError` if it is missing, damaged, empty or not finite."""
+def read_shape(path: Path, drop_nan: bool = False) -> Shape:
+    """The shape in a file; `InputError` if it is missing, damaged, empty or not finite.
+
+    `drop_nan` leaves out points of a cloud that are not finite.
+    """
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise InputError(f"{path}: files ending in {suffix or 'nothing'} are not read; known are {' '.join(SUFFIXES)}")
@@ -109,8 +113,11 @@ def read_shape(path: Path) -> Shape:
     if not len(vertices):
         raise InputError(f"{path} holds no points")
     finite = np.isfinite(vertices).all(1)
-    if not finite.all():
-        raise InputError(f"{path}: point {int(np.argmin(finite))} has NaN or infinite coordinates")
+    if not finite.all() and drop_nan and faces is None and finite.any():
+        vertices, rest = vertices[finite], None if rest is None else rest[finite]
+    elif not finite.all():
+        what = f"{path}: point {int(np.argmin(finite))} has NaN or infinite coordinates"
+        raise InputError(what if faces is not None else f"{what}; --drop-nan (drop_nan=True) leaves such points out")
     return Shape(vertices, faces, rest, hashlib.sha256(content).digest())
 
 

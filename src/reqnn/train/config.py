@@ -10,7 +10,6 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 from tyro.constructors import PrimitiveConstructorSpec
 
-from reqnn.data.files import read_json
 from reqnn.errors import InputError
 
 Protocol = Literal["NR", "y", "z", "vertical", "AR"]
@@ -241,6 +240,8 @@ def _fits(value: Any, hint: Any) -> bool:
 
 def load_config(path: str | Path) -> TrainConfig:
     """Settings from a JSON file."""
+    from reqnn.data.files import read_json
+
     return config_from_dict(read_json(path, "settings"), str(path))
 
 
