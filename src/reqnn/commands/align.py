@@ -31,7 +31,7 @@ class Align(Command):
     """
 
     source: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="SOURCE")]
-    """The object to move: OFF, OBJ, PLY, STL, GLB, XYZ, TXT, PTS, CSV, NPY or NPZ."""
+    """The object to move: OFF, OBJ, PLY, STL, GLB, XYZ, TXT, PTS, CSV, NPY, NPZ, PCD, LAS or LAZ."""
     target: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="TARGET")]
     """The object to align with."""
     model: Annotated[str | None, optional("RUN")] = None

@@ -1,4 +1,4 @@
-"""Shapes in files: meshes (OFF, OBJ, PLY, STL, GLB) and clouds (XYZ, TXT, PTS, CSV, NPY, NPZ, PLY)."""
+"""Shapes in files: meshes (OFF, OBJ, PLY, STL, GLB) and clouds (XYZ, TXT, PTS, CSV, NPY, NPZ, PLY, PCD, LAS, LAZ)."""
 
 from __future__ import annotations
 
@@ -16,13 +16,15 @@ from torch import Tensor
 
 from reqnn.data.files import read_bytes, reading
 from reqnn.data.off import parse_off
+from reqnn.data.pcd import parse_pcd
 from reqnn.data.sampling import check_sampling, choose_points, normalise, stream
+from reqnn.data.tables import parse_table, points_in_rows
 from reqnn.errors import InputError
 from reqnn.extras import need
 
 MESHES = (".off", ".obj", ".ply", ".stl", ".glb")
 TABLES = (".xyz", ".txt", ".pts", ".csv")
-SUFFIXES = (*MESHES, *TABLES, ".npy", ".npz")
+SUFFIXES = (*MESHES, *TABLES, ".npy", ".npz", ".pcd", ".las", ".laz")
 ARRAY_NAMES = ("points", "xyz", "pos", "vertices", "data")
 
 
@@ -64,7 +66,8 @@ def read_cloud(
     short: str = "error",
     drop_nan: bool = False,
 ) -> Tensor:
-    """The cloud (points, 3) float32 of a mesh or cloud file: OFF, OBJ, PLY, STL, GLB, XYZ, TXT, PTS, CSV, NPY, NPZ.
+    """The cloud (points, 3) float32 of a mesh or cloud file: OFF, OBJ, PLY, STL, GLB, XYZ, TXT, PTS, CSV, NPY, NPZ, PCD,
+    LAS, LAZ.
 
     Meshes are sampled uniformly on their surface; clouds are subsampled, and one that is too small is an error unless
     short="repeat". The choice depends on the seed and the bytes of the file, not on its name. The result is centred and
@@ -125,7 +128,14 @@ def _parse(content: bytes, suffix: str) -> tuple[np.ndarray, np.ndarray | None, 
     if suffix in MESHES:
         vertices, faces = parse_off(content) if suffix == ".off" else _parse_mesh(content, suffix)
         return vertices, faces if len(faces) else None, None
-    table = _parse_table(content) if suffix in TABLES else _parse_array(content, suffix)
+    if suffix == ".pcd":
+        points, normals = parse_pcd(content)
+        return points, None, normals
+    if suffix in (".las", ".laz"):
+        scan = need("laspy").read(io.BytesIO(content))
+        return np.stack([np.asarray(axis, dtype=np.float64) for axis in (scan.x, scan.y, scan.z)], 1), None, None
+    table = parse_table(content) if suffix in TABLES else _parse_array(content, suffix)
+    table = points_in_rows(table) if table.ndim == 2 else table
     if table.ndim != 2 or table.shape[1] < 3:
         raise ValueError(f"it holds an array of shape {table.shape}; (points, 3) or more columns are needed")
     return table[:, :3], None, table[:, 3:] if table.shape[1] > 3 else None
@@ -160,12 +170,6 @@ def _check_complete(content: bytes, suffix: str) -> None:
     text_stl = suffix == ".stl" and content.lstrip()[:5].lower() == b"solid" and b"facet" in content[:1000].lower()
     if text_stl and b"endsolid" not in content[-1000:].lower():
         raise ValueError("its last line, endsolid, is missing")
-
-
-def _parse_table(content: bytes) -> np.ndarray:
-    """A point per line, separated by commas, semicolons or blanks; lines that begin with # are comments."""
-    text = content.decode("utf-8").replace(",", " ").replace(";", " ")
-    return np.loadtxt(io.StringIO(text), dtype=np.float64, ndmin=2)
 
 
 def _parse_array(content: bytes, suffix: str) -> np.ndarray:
