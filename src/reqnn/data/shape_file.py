@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import io
 import logging
+import struct
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -132,7 +133,14 @@ def _parse(content: bytes, suffix: str) -> tuple[np.ndarray, np.ndarray | None, 
         points, normals = parse_pcd(content)
         return points, None, normals
     if suffix in (".las", ".laz"):
-        scan = need("laspy").read(io.BytesIO(content))
+        laspy = need("laspy")
+        _check_las(content, suffix)
+        try:
+            scan = laspy.read(io.BytesIO(content))
+        except BaseException as error:
+            if isinstance(error, (Exception, KeyboardInterrupt, SystemExit)):
+                raise
+            raise ValueError(f"its reader panics: {error}") from error  # lazrs is written in Rust
         return np.stack([np.asarray(axis, dtype=np.float64) for axis in (scan.x, scan.y, scan.z)], 1), None, None
     table = parse_table(content) if suffix in TABLES else _parse_array(content, suffix)
     table = points_in_rows(table) if table.ndim == 2 else table
@@ -170,6 +178,26 @@ def _check_complete(content: bytes, suffix: str) -> None:
     text_stl = suffix == ".stl" and content.lstrip()[:5].lower() == b"solid" and b"facet" in content[:1000].lower()
     if text_stl and b"endsolid" not in content[-1000:].lower():
         raise ValueError("its last line, endsolid, is missing")
+
+
+def _check_las(content: bytes, suffix: str) -> None:
+    """`ValueError` if a header announces more than the file can hold: laspy would read on for hours, or end the process."""
+    if len(content) < 227 or content[:4] != b"LASF":
+        raise ValueError("its header is missing")
+    records, _, size, points = struct.unpack_from("<IBHI", content, 100)
+    more = 0
+    if content[25] >= 4 and len(content) >= 375:  # version 1.4
+        more, points = struct.unpack_from("<IQ", content, 243)
+    packed = 1 if suffix == ".las" else 1000
+    if 54 * records + 60 * more > len(content) or points * max(size, 20) > packed * len(content):
+        raise ValueError(f"its header says {points} points and {records + more} records; {len(content)} bytes cannot hold them")
+    if suffix == ".laz":
+        (start,) = struct.unpack_from("<I", content, 96)
+        (table,) = struct.unpack_from("<q", content, start)
+        (table,) = struct.unpack_from("<q", content, len(content) - 8) if table == -1 else (table,)
+        (chunks,) = struct.unpack_from("<I", content, table + 4) if table >= start else (points + 1,)
+        if chunks > points + 1:
+            raise ValueError(f"its table says {chunks} chunks of {points} points, or is not there")
 
 
 def _parse_array(content: bytes, suffix: str) -> np.ndarray:
