@@ -210,7 +210,7 @@ def _run_samples() -> dict[str, Sample]:
     facts = json.dumps({"points": 16, "classes": list(names), "config": config.to_dict()}).encode()
     return {
         "weights": Sample("some.safetensors", weights, tensors, guarded=True),
-        "weights of version 0.2": Sample("old.safetensors", old, tensors),
+        "weights with the earlier checksum": Sample("old.safetensors", old, tensors),
         "checkpoint": Sample(STATE, state, resumed, guarded=True),
         "metrics.json": Sample("metrics.json", metrics, beside),
         "model card": Sample("some.json", facts, card),

@@ -55,7 +55,7 @@ def test_the_one_before_steps_in(tmp_path: Path, damage: str, capsys: pytest.Cap
         save_state(tmp_path, Progress(step=step), *trained(step))
     if damage == "gone":  # as after a crash between two renames
         (tmp_path / STATE).unlink()
-    elif damage == "a lost key":  # as in a file of version 0.2, whose checksum does not cover the record
+    elif damage == "a lost key":  # as in an earlier file, whose checksum does not cover the record
         tensors, about = load_tensors(tmp_path / STATE)
         save_tensors(tmp_path / STATE, tensors, {"optimizer": about["optimizer"]})
     else:

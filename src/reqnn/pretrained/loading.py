@@ -39,7 +39,7 @@ def read_card(path: Path) -> dict[str, Any] | None:
     if not path.is_file() or not card.exists():
         return None
     found = read_json(card, "a model card")
-    # the checksum inside weights of version 0.2 does not cover their class names and settings
+    # the checksum inside earlier weights does not cover their class names and settings
     if "sha256" in found and found["sha256"] != hashlib.sha256(read_bytes(path)).hexdigest():
         raise InputError(f"{path} is not the file of its model card {card.name} (SHA-256): it is damaged, or was exchanged")
     return found

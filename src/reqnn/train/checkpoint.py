@@ -133,6 +133,8 @@ def check_disk(folder: Path, model: nn.Module, averaged: bool) -> None:
     needed = weights * (3 * (3 + averaged) + 3) + 10_000_000
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        for left in folder.glob(".*.????????.*"):  # by a process that was killed while it wrote
+            left.unlink()
         with tempfile.NamedTemporaryFile(dir=folder) as file:
             file.write(bytes(4096))
             file.flush()

@@ -68,7 +68,7 @@ def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
         record, found = metadata.get("reqnn"), metadata.get("checksum")
         if record is None:
             raise InputError(f"{path} holds tensors, but no record of their network; give a file written by reqnn")
-        # Up to version 0.2 the checksum covered the tensors only. A newer file, once damaged, has neither of the two.
+        # Earlier files have a checksum of their tensors only. A file of today, once damaged, matches neither of the two.
         if found != checksum(tensors, record) and found != checksum(tensors):
             raise InputError(f"{path} is damaged: its checksum does not match its tensors and its record")
         about = json.loads(record)
