@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import io
 import json
+import multiprocessing
 import random
 import re
 import resource
-import subprocess
 import sys
 import tempfile
 import traceback
@@ -134,22 +134,25 @@ def try_files(kind: str, first: int, count: int) -> dict[str, Any]:
 
 def damaged_files(count: int, seed: int = 0) -> dict[str, Any]:
     """The same for `count` files, shared by all kinds, each in a process of its own: one that dies is counted as a crash."""
-    kinds = list(samples())
+    kinds, fork = list(samples()), multiprocessing.get_context("fork")  # forked, to import torch once
     each, found = -(-count // len(kinds)), Counter[str]()
     by_kind: dict[str, dict[str, Any]] = {}
     failures: list[dict[str, Any]] = []
     for kind in kinds:
-        words = [sys.executable, "-m", "experiments.stress.damage", kind, str(seed), str(each)]
+        receiver, sender = fork.Pipe(duplex=False)
+        process = fork.Process(target=_send_result, args=(sender, kind, seed, each))
+        process.start()
+        sender.close()
         try:
-            done = subprocess.run(words, capture_output=True, text=True, timeout=SLOW)
-            said = f"exit code {done.returncode}: {done.stderr[-2000:]}"
-            died: dict[str, Any] = {
-                "crash": 1,
-                "failures": [{"kind": kind, "what": said}],
-            }
-            result: dict[str, Any] = json.loads(done.stdout) if done.returncode == 0 else died
-        except subprocess.TimeoutExpired:
-            result = {"crash": 1, "failures": [{"kind": kind, "what": f"no end after {SLOW:.0f} s"}]}
+            ended = receiver.poll(SLOW)
+            result: dict[str, Any] = receiver.recv() if ended else {}
+        except EOFError:
+            result = {}
+        process.kill()
+        process.join()
+        if not result:
+            why = f"the process ended with {process.exitcode}" if ended else f"no end after {SLOW:.0f} s"
+            result = {"crash": 1, "failures": [{"kind": kind, "what": why}]}
         failures += result.pop("failures")
         found.update({name: value for name, value in result.items() if name != "memory"})
         by_kind[kind] = result
@@ -158,8 +161,7 @@ def damaged_files(count: int, seed: int = 0) -> dict[str, Any]:
     return {**found, "memory": memory, "seed": seed, "by_kind": by_kind, "failures": failures}
 
 
-if __name__ == "__main__":
+def _send_result(sender: Any, kind: str, seed: int, count: int) -> None:
     resource.setrlimit(resource.RLIMIT_AS, (MOST_MEMORY, MOST_MEMORY))
-    report = try_files(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
-    report["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    print(json.dumps(report))
+    result = try_files(kind, seed, count)
+    sender.send({**result, "memory": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024})

@@ -13,7 +13,7 @@ from torch import Tensor
 
 from reqnn.data.sampling import check_seed, choose_points, normalise, stream
 from reqnn.data.shape_file import SUFFIXES, read_shape, sample_surface
-from reqnn.errors import InputError, check_least, printable
+from reqnn.errors import InputError, MissingPackageError, check_least, printable
 from reqnn.quaternion import random_matrix
 from reqnn.train.prediction import predict
 
@@ -116,6 +116,8 @@ def _rotated(network: Any, file: str | Path, points: int, seed: int, matrices: T
 def _read(file: str | Path, points: int, seed: int, drop_nan: bool) -> tuple[str | Path, Tensor | str]:
     try:
         return file, cloud_in_any_pose(file, points, seed, drop_nan=drop_nan)
+    except MissingPackageError:
+        raise
     except Exception as error:  # one file does not end the run
         return file, _why(file, error)
 

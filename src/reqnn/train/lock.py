@@ -8,20 +8,21 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from filelock import FileLock, Timeout
-
 from reqnn.data.files import atomic_file
 from reqnn.errors import InputError
+from reqnn.extras import need
 
 
 @contextmanager
 def locked(path: Path) -> Iterator[str | None]:
     """Hold the lock if it is free: yields None if we hold it, else who does."""
-    lock, about = FileLock(path), path.with_suffix(".holder")  # separate: some versions of filelock empty the lock file
+    filelock = need("filelock")
+    # the holder is in a file of its own: filelock may empty the lock file
+    lock, about = filelock.FileLock(path), path.with_suffix(".holder")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         lock.acquire(blocking=False)
-    except Timeout:
+    except filelock.Timeout:
         try:
             holder = about.read_text(encoding="utf-8", errors="replace")
         except OSError:
