@@ -19,6 +19,7 @@ from experiments.normals.command import Normals
 from experiments.paper.command import Paper
 from experiments.retrieval import Retrieval
 from experiments.segmentation.command import Segmentation
+from experiments.stress.command import Stress
 from experiments.weights.command import ExportWeights
 from reqnn import cli
 from reqnn.commands.base import Command
@@ -41,6 +42,7 @@ EXPERIMENTS: dict[str, type[Command]] = {
     "bench-align": BenchAlign,
     "export": ExportFiles,
     "retrieval": Retrieval,
+    "stress": Stress,
 }
 
 

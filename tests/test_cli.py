@@ -1,6 +1,7 @@
 """The command `reqnn`: instant help, exit codes, messages without tracebacks, JSON."""
 
 import json
+import os
 import re
 import resource
 import subprocess
@@ -242,7 +243,9 @@ def test_debug_shows_the_traceback():
         run("revise", "my_networks:Net", "--points", "2,3,32", "--kwargs", '{"gate": true}', "--debug")
 
 
-@pytest.mark.parametrize(("raised", "code"), [(KeyboardInterrupt(), 130), (Stopped("here"), 130), (RuntimeError("odd"), 3)])
+@pytest.mark.parametrize(
+    ("raised", "code"), [(KeyboardInterrupt(), 130), (Stopped("here"), 130), (RuntimeError("odd"), 3), (OSError(28, "full"), 2)]
+)
 def test_interrupts_and_accidents(raised, code, monkeypatch, capsys):
     def stop(self):
         raise raised
@@ -259,6 +262,18 @@ def test_exit_code_of_the_process(workplace):
     assert done.returncode == 2
     assert done.stdout == ""
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("words", [["models"], ["--help"]])
+def test_a_reader_that_has_seen_enough(words):
+    """`reqnn … | head`: stdout is closed before the first line; nothing is said about it."""
+    reader, writer = os.pipe()
+    os.close(reader)
+    try:
+        done = subprocess.run([sys.executable, "-m", "reqnn.cli", *words], stdout=writer, stderr=subprocess.PIPE, text=True)
+    finally:
+        os.close(writer)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 # -- the other commands ----------------------------------------------------------------------------------------------

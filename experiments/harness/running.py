@@ -19,11 +19,11 @@ from typing import Any
 
 from experiments.harness.accuracy import load_test_set, rotation_test, run_facts
 from experiments.harness.results import SEED, check_run, read_result, write_result
-from experiments.harness.run_lock import locked
 from experiments.harness.trial import Trial, in_order, run_folder, run_settings, waits
 from reqnn.commands.base import BAD_INPUT, OK
 from reqnn.errors import ReqnnError, Stopped
 from reqnn.train.evaluation import evaluate
+from reqnn.train.lock import locked
 from reqnn.train.loop import fit
 from reqnn.train.run import load_run
 

@@ -43,7 +43,17 @@ def main(
     arguments: Sequence[str] | None = None, commands: Commands = COMMANDS, prog: str = "reqnn", text: str = DESCRIPTION
 ) -> int:
     """Run a command; the exit code: 0 ok, 1 an audit that fails, 2 bad input or no rule, 3 unexpected, 130 interrupted."""
-    arguments = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        try:
+            return _run(sys.argv[1:] if arguments is None else list(arguments), commands, prog, text)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:  # the reader, `head` say, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
+
+
+def _run(arguments: list[str], commands: Commands, prog: str, text: str) -> int:
     if arguments == ["--version"]:
         print(f"reqnn {__version__}")
         return OK
@@ -57,13 +67,12 @@ def main(
     except (KeyboardInterrupt, Stopped):
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
-    except BrokenPipeError:  # the reader, `head` say, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return OK
+    except BrokenPipeError:
+        raise
     except Exception as error:
         if debug:
             raise
-        foreseen = isinstance(error, ReqnnError)
+        foreseen = isinstance(error, (ReqnnError, OSError))  # OSError: a full disk, no permission
         print(f"error: {error}" if foreseen else f"error: {type(error).__name__}: {error}", file=sys.stderr)
         if not foreseen:
             print("(--debug shows where)", file=sys.stderr)

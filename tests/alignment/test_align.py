@@ -186,7 +186,7 @@ def test_repeated_points_and_ties():
         (torch.zeros(2, 5, 3), torch.zeros(3, 5, 3), "two batches of the same size"),
         (torch.zeros(5, 3), torch.zeros(1, 5, 3), "two batches of the same size"),
         ("cloud.ply", torch.zeros(5, 3), "source is a str"),
-        (odd_shape(), 5 * odd_shape(), "a factor of 5; .* bring both to the same units"),
+        (odd_shape(), 5 * odd_shape(), "a factor of 5; bring both to the same units"),
     ],
 )
 def test_what_is_no_cloud_is_refused(source, target, message):
@@ -197,3 +197,37 @@ def test_what_is_no_cloud_is_refused(source, target, message):
 def test_the_top_level_name():
     assert reqnn.align is align
     assert reqnn.Alignment is Alignment
+
+
+def test_clouds_that_do_not_fit_lower_the_confidence():
+    """The same object in two sizes: the orientation is right, the fit is not."""
+    surface = odd_shape(2048)
+    rotation = rotation_matrix(7)
+    source, target = surface[:1024], 1.9 * surface[1024:] @ rotation.T
+    found = align(None, source, target)
+    assert found.relative_residual > 0.15
+    assert found.relative_residual == pytest.approx(found.residual / root_mean_square_radius(target), rel=0.05)
+    assert found.ambiguous
+    assert "of their radius only" in found.reason
+    same = align(None, source, target / 1.9)
+    assert not same.ambiguous
+    assert same.relative_residual < 0.1
+
+
+@pytest.mark.parametrize("refine", [False, True])
+def test_the_scale_is_found_on_request(refine):
+    surface = odd_shape(1024)
+    rotation, shift = rotation_matrix(7), torch.tensor([5.0, 6.0, 7.0], dtype=torch.float64)
+    target = 1000 * surface @ rotation.T + shift
+    found = align(None, surface, target, refine=refine, scale=True)
+    assert found.scale == pytest.approx(1000, rel=1e-9)
+    assert degrees_between(found.rotation, rotation) < 1e-4
+    assert (found.apply(surface) - target).abs().max() < 1e-3
+    assert torch.allclose(found.matrix[:3, :3], 1000 * rotation, rtol=0, atol=1e-3)
+    two = align(None, surface[None], target[None], scale=True)
+    assert two.scale.tolist() == pytest.approx([1000], rel=1e-9)
+    assert torch.allclose(two.apply(surface[None])[0], target, rtol=0, atol=1e-3)
+
+
+def root_mean_square_radius(cloud):
+    return float((cloud - cloud.mean(0)).square().sum(-1).mean().sqrt())

@@ -9,6 +9,7 @@ import trimesh
 
 from equivariance import generator, rotation_matrix
 from reqnn.cli import main
+from reqnn.data.shape_file import read_shape
 from surfaces import surfaces
 
 
@@ -62,3 +63,29 @@ def test_align_says_what_is_wrong(files, capsys):
     (folder / "out").write_text("a file")
     assert main(["align", str(folder / "a.npy"), str(folder / "b.ply"), "--out", str(folder / "out")]) == 2
     assert "--out" in capsys.readouterr().err
+
+
+def test_a_cloud_far_from_the_origin_keeps_its_points(files, capsys):
+    """5,000 km away float32 has steps of half a metre; the object has a size of one."""
+    folder, cloud, rotation = files
+    np.save(folder / "a.npy", cloud.double().numpy() + np.array([5e6, -4e5, 0]))
+    there = cloud.double() @ rotation.double().T + torch.tensor([4e6, 3e6, 1e5], dtype=torch.float64)
+    np.savetxt(folder / "b.xyz", there.numpy(), fmt="%.9f")
+    arguments = ["align", str(folder / "a.npy"), str(folder / "b.xyz"), "--out", str(folder / "out"), "--json", "-"]
+    assert main(arguments) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["relative_residual"] < 1e-6
+    moved = read_shape(folder / "out" / "aligned.ply").vertices
+    np.testing.assert_allclose(moved, there.numpy(), rtol=0, atol=1e-6)
+
+
+def test_sizes_that_differ(files, capsys):
+    folder, cloud, rotation = files
+    np.save(folder / "b.npy", 1000 * (cloud.double() @ rotation.double().T).numpy())
+    arguments = ["align", str(folder / "a.npy"), str(folder / "b.npy"), "--out", str(folder / "out")]
+    assert main(arguments) == 2
+    assert "--scale" in capsys.readouterr().err
+    assert main([*arguments, "--scale"]) == 0
+    shown = capsys.readouterr().out
+    assert "scale        1000" in shown
+    assert "% of the object's radius" in shown

@@ -174,3 +174,34 @@ def test_missing_and_unknown_splits(pointnet_folder):
 def test_a_class_without_samples_counts_zero(pointnet_folder):
     (pointnet_folder / "shape_names.txt").write_text("chair\nlamp\ntable\nvase\n")
     assert load(pointnet_folder, "train", 16).counts == {"chair": 4, "lamp": 3, "table": 2, "vase": 0}
+
+
+def test_announced_data_that_is_not_there_is_refused(tmp_path):
+    """1.7 KB that become 2 GB of fill values."""
+    path = tmp_path / "fill.h5"
+    with h5py.File(path, "w") as file:
+        file.create_dataset("data", shape=(90000, 2048, 3), dtype="f4", fillvalue=1.0, chunks=(900, 2048, 3))
+        file.create_dataset("label", shape=(90000, 1), dtype="i1", chunks=(90000, 1))
+    assert path.stat().st_size < 20_000
+    with pytest.raises(InputError, match=r"fill\.h5: field 'data' is damaged: 2,211,840,000 bytes are announced"):
+        load(path, "all")
+
+
+@pytest.mark.parametrize("kind", ["link", "storage", "virtual"])
+def test_data_in_other_files_is_refused(kind, tmp_path):
+    other = write_hdf5(tmp_path / "other.h5", data=clouds(4), label=np.zeros((4, 1), int))
+    (tmp_path / "raw").write_bytes(clouds(4).tobytes())
+    with h5py.File(tmp_path / "some.h5", "w") as file:
+        file["label"] = np.zeros((4, 1), int)
+        if kind == "link":
+            file["data"] = h5py.ExternalLink(str(other), "data")
+        elif kind == "storage":
+            size = 4 * 16 * 3 * 4
+            file.create_dataset("data", shape=(4, 16, 3), dtype="f4", external=[(str(tmp_path / "raw"), 0, size)])
+        else:
+            layout = h5py.VirtualLayout(shape=(4, 16, 3), dtype="f4")
+            layout[...] = h5py.VirtualSource(str(other), "data", shape=(4, 16, 3))
+            file.create_virtual_dataset("data", layout)
+    with pytest.raises(InputError, match=r"some\.h5: field 'data' .*store the data in this file"):
+        load(tmp_path / "some.h5", "all", points=16)
+    assert len(load(other, "all", points=16)) == 4

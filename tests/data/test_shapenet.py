@@ -42,7 +42,7 @@ def test_lists_that_do_not_fit(folder):
         ('["shape_data/02691156/zzz"]', r"neither .*zzz\.txt nor .*zzz\.pts exists"),
         ('["shape_data/00000000/a0"]', "the synset of .* is not in"),
         ('{"a": 1}', "a list of names"),
-        ("[", "is not JSON"),
+        ("[", "cannot be read as JSON"),
     ):
         listed.write_text(content)
         with pytest.raises(InputError, match=message):

@@ -1,5 +1,6 @@
 """`reqnn predict` from the outside; on real meshes where they are."""
 
+import csv
 import importlib
 import json
 import os
@@ -128,3 +129,86 @@ def test_real_meshes_keep_their_answer(weights, run_folder, tmp_path, capsys):
         expected = first.setdefault(shape, best)
         assert best["class"] == expected["class"]
         assert best["probability"] == pytest.approx(expected["probability"], abs=0.02)
+
+
+def test_answers_line_by_line(files, run_folder, tmp_path, capsys):
+    for suffix in ("jsonl", "csv"):
+        out = tmp_path / f"answers.{suffix}"
+        assert main(["predict", str(files), "--weights", str(run_folder), "--top", "2", "--out", str(out)]) == 0
+        assert "3 classified" in capsys.readouterr().err
+        text = out.read_text()
+        rows = list(csv.DictReader(text.splitlines())) if suffix == "csv" else list(map(json.loads, text.splitlines()))
+        assert [Path(row["file"]).name for row in rows] == ["ball.ply", "box.ply", "ring.ply"]
+        assert {row["weights"] for row in rows} == {str(run_folder)}
+        assert not out.with_name(f"{out.name}.part").exists()
+    assert json.loads((tmp_path / "answers.jsonl").read_text().splitlines()[1])["top"][1]["class"] == rows[1]["class_2"]
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "csv"])
+def test_an_interrupted_run_is_resumed(suffix, files, run_folder, tmp_path, monkeypatch, capsys):
+    words = ["predict", str(files), "--weights", str(run_folder), "--out", str(tmp_path / f"answers.{suffix}")]
+    monkeypatch.setattr(classify_module, "BATCH", 1)
+    assert main(words) == 0
+    complete = (tmp_path / f"answers.{suffix}").read_bytes()
+    read, seen = classify_module.read_shape, []
+
+    def interrupted(path, *more):
+        seen.append(path.name)
+        if path.name == "ring.ply" and seen.count("ring.ply") == 1:
+            raise KeyboardInterrupt
+        return read(path, *more)
+
+    monkeypatch.setattr(classify_module, "read_shape", interrupted)
+    assert main(words) == 130
+    assert (tmp_path / f"answers.{suffix}").read_bytes() == complete  # the run before is not lost
+    part = tmp_path / f"answers.{suffix}.part"
+    part.write_bytes(part.read_bytes() + b'{"file": "cut o')
+    assert main([*words, "--seed", "1", "--resume"]) == 2
+    assert "holds answers with" in capsys.readouterr().err
+    seen[:] = ["ring.ply"]
+    assert main([*words, "--resume"]) == 0
+    assert seen[1:] == ["ring.ply"]
+    assert "1 classified, 2 classified before" in capsys.readouterr().err
+    assert (tmp_path / f"answers.{suffix}").read_bytes() == complete
+    assert main([*words[:-2], "--resume"]) == 2
+
+
+def test_one_file_does_not_end_the_run(files, run_folder, tmp_path, monkeypatch, capsys):
+    """An exception that nobody foresaw, a name that is not UTF-8, a dead link, other files."""
+    odd = os.fsencode(files) + b"/caf\xe9.ply"
+    Path(os.fsdecode(odd)).write_bytes((files / "box.ply").read_bytes())
+    (files / "dead.ply").symlink_to("nowhere.ply")
+    (files / "notes.docx").write_text("?")
+    read = classify_module.read_shape
+
+    def failing(path, *more):
+        if path.name == "ball.ply":
+            raise ZeroDivisionError("unforeseen")
+        return read(path, *more)
+
+    monkeypatch.setattr(classify_module, "read_shape", failing)
+    for name in ("answers.json", "answers.csv", "answers.jsonl"):
+        assert main(["predict", str(files), "--weights", str(run_folder), "--json", str(tmp_path / name)]) == 1
+        shown = capsys.readouterr()
+        assert "caf\\udce9.ply: " in shown.out
+        assert "ball.ply: ZeroDivisionError: unforeseen" in shown.err
+        assert "dead.ply is a link to nowhere.ply" in shown.err
+        assert "3 classified, 2 failed, 1 skipped (no reader for .docx)" in shown.err
+    found = {Path(one["file"]).name: one for one in json.loads((tmp_path / "answers.json").read_text())["files"]}
+    assert set(found) == {"ball.ply", "box.ply", "ring.ply", "caf\\udce9.ply", "dead.ply", "notes.docx"}
+    assert found["caf\\udce9.ply"]["top"] == found["box.ply"]["top"]
+
+
+def test_a_batch_that_fails_is_taken_apart(files, run_folder, monkeypatch):
+    network, predict, boxes = load(run_folder), classify_module.predict, []
+
+    def failing(net, points, batch):
+        if len(points) > 1 or not boxes:
+            boxes.append(len(points))
+            raise RuntimeError("too much")
+        return predict(net, points, batch)
+
+    monkeypatch.setattr(classify_module, "predict", failing)
+    answers = list(classify_module.classify(network, find_files([files])))
+    assert boxes == [3]
+    assert all("top" in answer for answer in answers)

@@ -78,3 +78,10 @@ def test_what_ships_is_small_known_and_invariant(name):
 def test_former_names_are_understood(former, name):
     assert weights_file(former) == weights_file(name)
     assert former not in list_weights()
+
+
+def test_weights_that_are_not_those_of_their_card_are_refused(ship):
+    path = ship("dgcnn-digits")
+    path.write_bytes(path.read_bytes() + b"\n")
+    with pytest.raises(InputError, match="not the file of its model card"):
+        load("dgcnn-digits")

@@ -3,6 +3,7 @@
 import copy
 import functools
 import shutil
+import warnings
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ import reqnn
 from networks import CASES
 from networks.checks import ROTATIONS, calibrate, error, outputs, revised
 from reqnn import QuaternionTensor
+from reqnn.errors import ExportError
 
 CHOSEN = {case.name: case for case in CASES}
 EXPORTED = [
@@ -107,3 +109,13 @@ def test_compiled_networks_train():
         module(*inputs).square().sum().backward()
     for a, b in zip(net.parameters(), fast.parameters(), strict=True):
         torch.testing.assert_close(a.grad, b.grad, rtol=1e-9, atol=1e-9)
+
+
+def test_torch_jit_ends_in_advice():
+    points = torch.randn(2, 20, 3, generator=torch.Generator().manual_seed(0))
+    net = reqnn.revise(OneLayer(), points, vector_axis=-1).eval()
+    for attempt in (lambda: torch.jit.script(net), lambda: torch.jit.trace(net, points)):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)
+            with pytest.raises(ExportError, match=r"use torch\.export, or reqnn\.export"):
+                attempt()

@@ -1,3 +1,5 @@
+import json
+import resource
 from collections.abc import Callable
 from pathlib import Path
 
@@ -7,7 +9,7 @@ from torch import nn
 
 from reqnn.errors import InputError
 from reqnn.train.run import build_network, load_run, save_weights
-from reqnn.train.weights import load_model_tensors, load_tensors, model_tensors, save_tensors
+from reqnn.train.weights import checksum, load_model_tensors, load_tensors, model_tensors, save_tensors
 
 DGCNN = {"model": "dgcnn", "options": {"width": 0.0625, "k": 4}}
 
@@ -69,6 +71,42 @@ def test_a_flipped_bit_is_found(tmp_path: Path) -> None:
     path.write_bytes(content)
     with pytest.raises(InputError, match="damaged"):
         load_tensors(path)
+
+
+def test_a_changed_record_is_found(tmp_path: Path, settings: Callable) -> None:
+    """A class that is called otherwise, a digit of a setting: the tensors are the same, the file is not."""
+    config, path = settings(**DGCNN), tmp_path / "x.safetensors"
+    save_weights(path, build_network(config, 3), config, ("chair", "sofa", "lamp"), {"epoch": 3})
+    for before, after in ((b"chair", b"table"), (rb"epoch\": 3", rb"epoch\": 4")):
+        content = path.read_bytes()
+        assert content.count(before) == 1
+        path.write_bytes(content.replace(before, after))
+        with pytest.raises(InputError, match=r"x\.safetensors is damaged: its checksum"):
+            load_run(path)
+        path.write_bytes(content)
+    assert load_run(path).classes[0] == "chair"
+
+
+def test_files_with_the_earlier_checksum_are_read(tmp_path: Path) -> None:
+    """Their checksum covers the tensors only; a file of today cannot pass for one."""
+    path = stored(tmp_path / "x.safetensors")
+    tensors, about = load_tensors(path)
+    content = path.read_bytes()
+    path.write_bytes(content.replace(checksum(tensors, json.dumps(about)).encode(), checksum(tensors).encode()))
+    assert path.read_bytes() != content
+    assert load_tensors(path)[1] == about
+
+
+def test_a_record_of_a_huge_network_is_refused_before_memory_is_taken(tmp_path: Path, settings: Callable) -> None:
+    path = tmp_path / "x.safetensors"
+    for equivariant in (False, True):
+        config = settings(model="dgcnn", equivariant=equivariant, options={"width": 64})
+        save_tensors(path, {"a": torch.zeros(3)}, {"config": config.to_dict(), "classes": ["a", "b"], "log": {}})
+        assert path.stat().st_size < 3000
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        with pytest.raises(InputError, match=r"x\.safetensors is damaged: its settings are of [\d,]{13,} parameters"):
+            load_run(path)
+        assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < 50_000  # kilobytes
 
 
 def test_a_foreign_file_is_refused(tmp_path: Path) -> None:

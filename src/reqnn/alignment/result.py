@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import roma
@@ -18,7 +18,7 @@ AMBIGUOUS_BELOW = 0.75
 
 @dataclass(frozen=True)
 class Alignment:
-    """The rigid motion that brings a source cloud onto a target: target ≈ rotation · source + translation.
+    """The motion that brings a source cloud onto a target: target ≈ scale · rotation · source + translation.
 
     Shapes (with B in front for batches): rotation (3, 3); translation (3,); matrix (4, 4)
 
@@ -26,10 +26,12 @@ class Alignment:
         rotation: a rotation matrix.
         translation: added after the rotation; brings the rotated centre of the source onto that of the target.
         confidence: from 0 to 1, how clearly this rotation fits better than any at least 20° from it; near 0 for a symmetric
-            object. For batches a tensor (B,).
+            object, and lower the worse the clouds fit. For batches a tensor (B,).
         ambiguous: whether the confidence is below 0.75; for batches a tensor (B,).
         reason: why it is ambiguous, or ""; for batches a list.
         residual: root mean square distance to the nearest point of the other cloud after the motion; for batches (B,).
+        relative_residual: the same in root mean square radii of the target; for batches (B,).
+        scale: the factor of the sizes, 1 unless it was asked for; for batches (B,).
     """
 
     rotation: Tensor
@@ -38,11 +40,14 @@ class Alignment:
     ambiguous: bool | Tensor
     reason: str | list[str]
     residual: float | Tensor
+    relative_residual: float | Tensor
+    scale: float | Tensor = 1.0
 
     @property
     def matrix(self) -> Tensor:
         """The motion as a matrix of homogeneous coordinates, (4, 4)."""
-        matrix: Tensor = roma.Rigid(self.rotation, self.translation).to_homogeneous()
+        scaled = self.rotation * torch.as_tensor(self.scale).to(self.rotation)[..., None, None]
+        matrix: Tensor = roma.Rigid(scaled, self.translation).to_homogeneous()
         return matrix
 
     @property
@@ -57,11 +62,11 @@ class Alignment:
 
     def apply(self, points: Tensor) -> Tensor:
         """Points (N, 3) of the source, moved onto the target."""
-        return points @ self.rotation.mT + self.translation[..., None, :]
+        return points @ self.matrix[..., :3, :3].mT + self.translation[..., None, :]
 
     def to_dict(self) -> dict[str, Any]:
         """Plain data."""
-        names = "matrix rotation translation axis angle confidence ambiguous residual reason".split()  # noqa: SIM905
+        names = [item.name for item in fields(self)] + ["matrix", "axis", "angle"]
         values = {name: getattr(self, name) for name in names}
         return {name: value.tolist() if isinstance(value, Tensor) else value for name, value in values.items()}
 
@@ -74,5 +79,8 @@ def stacked(results: list[Alignment]) -> Alignment:
         torch.tensor([one.confidence for one in results], dtype=torch.float64),
         torch.tensor([one.ambiguous for one in results]),
         [str(one.reason) for one in results],
-        torch.tensor([one.residual for one in results], dtype=torch.float64),
+        *(
+            torch.tensor([getattr(one, name) for one in results], dtype=torch.float64)
+            for name in ("residual", "relative_residual", "scale")
+        ),
     )

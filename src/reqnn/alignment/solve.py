@@ -23,6 +23,7 @@ from reqnn.revision.module import RevisedModel
 _MOST_POINTS, _MOST_FOR_NETWORKS = 16384, 2048
 _FLAT = 1e-6  # extents below this share of the largest count as none
 _SIZES = 2.0  # largest ratio of the sizes of the clouds
+_SPACINGS, _MISFIT = 2.0, 0.05  # a good fit: up to two distances between neighbouring points, and 5 % of the radius
 _ICP_ITERATIONS = 50
 
 
@@ -33,6 +34,7 @@ def align(
     *,
     at: str | None = None,
     refine: bool = False,
+    scale: bool = False,
 ) -> Alignment:
     """The rotation and translation that bring a source cloud onto a target, without matching points.
 
@@ -49,6 +51,7 @@ def align(
         at: the submodule of the network whose quaternion features are taken; default: the input of Quaternion2Real.
             Per-point features are used up to degree 6, pooled ones as vectors.
         refine: refine the result by ICP (trimesh).
+        scale: also find the ratio of the sizes; otherwise both clouds must be in the same units.
 
     Returns:
         An `Alignment`: rotation, translation, matrix, confidence, whether symmetry makes it ambiguous, and why.
@@ -61,13 +64,18 @@ def align(
         shapes = f"source has shape {tuple(source.shape)}, target {tuple(target.shape)}"
         raise InputError(f"{shapes}; give two clouds, (N, 3) and (M, 3), or two batches of the same size")
     if source.dim() == 3:
-        return stacked([_align(network, one, other, at, refine) for one, other in zip(source, target, strict=True)])
-    return _align(network, source, target, at, refine)
+        pairs = zip(source, target, strict=True)
+        return stacked([_align(network, one, other, at, refine, scale) for one, other in pairs])
+    return _align(network, source, target, at, refine, scale)
 
 
-def _align(network: RevisedModel | None, source: Tensor, target: Tensor, at: str | None, refine: bool) -> Alignment:
+def _align(
+    network: RevisedModel | None, source: Tensor, target: Tensor, at: str | None, refine: bool, scale: bool
+) -> Alignment:
     """One pair, (N, 3) and (M, 3)."""
     x, y = _Centred(source), _Centred(target)
+    factor = y.size / x.size if scale and min(x.dimensions, y.dimensions) else 1.0
+    x.points, x.size = x.points * factor, x.size * factor
     dimensions, shift = min(x.dimensions, y.dimensions), torch.zeros(3, dtype=torch.float64)
     if dimensions == 0:
         rotation, confidence, residual = torch.eye(3, dtype=torch.float64), 0.0, abs(x.size - y.size)
@@ -75,7 +83,7 @@ def _align(network: RevisedModel | None, source: Tensor, target: Tensor, at: str
     else:
         if (larger := max(x.size, y.size) / min(x.size, y.size)) > _SIZES:
             sizes = f"the clouds have root mean square radii {x.size:.3g} and {y.size:.3g}, a factor of {larger:.3g}"
-            raise InputError(f"{sizes}; align finds no scale: bring both to the same units first")
+            raise InputError(f"{sizes}; bring both to the same units first, or find the scale too: --scale (scale=True)")
         fit = Fit(x.points, y.points)
         rivals = candidates(shell_moments(x.points, x.weights), shell_moments(y.points, y.weights))
         rotation, open_axis = (fit.best(rivals), False) if network is None else _by_network(network, x, y, at, fit)
@@ -87,10 +95,16 @@ def _align(network: RevisedModel | None, source: Tensor, target: Tensor, at: str
         if refine:
             rotation, shift = icp(x.points, y.points, rotation, y.size)
         residual = float(fit.squares(rotation, shift).mean().sqrt())
-    ambiguous, translation = confidence < AMBIGUOUS_BELOW, y.centre + shift - rotation @ x.centre
+        allowed = _SPACINGS * fit.spacing() + _MISFIT * y.size
+        if residual > allowed:
+            confidence *= allowed / residual
+            misfit = f"the clouds fit to {residual / y.size:.0%} of their radius only: other objects, sizes or partial views"
+            reason = "; ".join(filter(None, (reason, misfit)))
+    ambiguous, translation = confidence < AMBIGUOUS_BELOW, y.centre + shift - factor * rotation @ x.centre
     # in this order: not every device has float64
     rotation, translation = (value.to(source.dtype).to(source.device) for value in (rotation, translation))
-    return Alignment(rotation, translation, confidence, ambiguous, reason if ambiguous else "", residual)
+    relative = residual / y.size if y.size else 0.0
+    return Alignment(rotation, translation, confidence, ambiguous, reason if ambiguous else "", residual, relative, factor)
 
 
 def _by_network(network: RevisedModel, x: _Centred, y: _Centred, at: str | None, fit: Fit) -> tuple[Tensor, bool]:

@@ -40,6 +40,12 @@ class Fit:
             self._known[key] = torch.from_numpy(np.concatenate([there, back])).square()
         return self._known[key]
 
+    def spacing(self) -> float:
+        """Root mean square distance from a point to the next one of its own cloud; of the sparser cloud."""
+        found = zip(self._trees, (self.source, self.target), strict=True)
+        distances = [tree.query(points.numpy(), 2)[0][:, 1] for tree, points in found]
+        return max(float(np.sqrt(np.square(d[np.isfinite(d)]).mean())) if np.isfinite(d).any() else 0.0 for d in distances)
+
     def best(self, rotations: Tensor) -> Tensor:
         """The one of some rotations (R, 3, 3) that fits best."""
         return rotations[int(torch.stack([self.squares(r).mean() for r in rotations]).argmin())]

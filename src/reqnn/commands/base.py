@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from reqnn.errors import InputError
+from reqnn.errors import InputError, printable
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -40,7 +40,11 @@ def console() -> Console:
     """The console for tables: colours only on a terminal without NO_COLOR; wide if it is no terminal."""
     from rich.console import Console
 
-    return Console() if sys.stdout.isatty() else Console(width=200)
+    class Quiet(Console):
+        def on_broken_pipe(self) -> None:  # rich would exit with 1
+            raise BrokenPipeError
+
+    return Quiet() if sys.stdout.isatty() else Quiet(width=200)
 
 
 def busy(message: str) -> AbstractContextManager[Any]:
@@ -84,8 +88,14 @@ def write_json(data: dict[str, Any], path: str | Path) -> None:
     """Write JSON to a file, or to stdout if the path is "-"."""
     text = json.dumps(data, indent=2, ensure_ascii=False, default=str) + "\n"
     if path == "-":
-        sys.stdout.write(text)
+        sys.stdout.write(printable(text))
         return
-    with writing(f"--json {path}"):
-        Path(path).parent.mkdir(parents=True, exist_ok=True)
-        Path(path).write_text(text, encoding="utf-8")
+    from reqnn.data.files import atomic_file
+
+    target, content = Path(path), printable(text)
+    if target.exists() and not target.is_file():  # a device or a pipe is written to, not replaced
+        with writing(f"--json {path}"):
+            target.write_text(content, encoding="utf-8")
+        return
+    with atomic_file(target) as partial:
+        partial.write_text(content, encoding="utf-8")

@@ -25,7 +25,8 @@ class NetworkCommand(Command):
     """A command on one network: a user's own class, or one of `reqnn models`."""
 
     target: Annotated[tyro.conf.Positional[str | None], optional("MODULE:CLASS")] = None
-    """MODULE:CLASS or path/to/file.py:CLASS; the current directory is searched first."""
+    """MODULE:CLASS or path/to/file.py:CLASS, which is imported, and so runs: name only code that you trust. The current
+    directory is searched first."""
     model: Annotated[str | None, optional("NAME")] = None
     """A network by its name in `reqnn models`, instead of a class."""
     kwargs: Annotated[JsonObject, tyro.conf.arg(aliases=["--options"])] = field(default_factory=dict)

@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
 from typing import Annotated, Any
 
 import tyro
 
+from reqnn.commands.answers import LINES, AnswerFile
 from reqnn.commands.base import NOT_OK, OK, Command, busy, optional, write_json
-from reqnn.errors import InputError
+from reqnn.errors import InputError, printable
 
 DEFAULT = "dgcnn.full.modelnet40"
 
@@ -18,12 +24,14 @@ DEFAULT = "dgcnn.full.modelnet40"
 class Predict(Command):
     """Classify meshes and clouds in any orientation: the most probable classes of each file.
 
-    Formats: OFF, OBJ, PLY, STL, GLB, XYZ, TXT, PTS, CSV, NPY and NPZ; folders are searched recursively. The sampling of a file
-    does not depend on its orientation. A file that cannot be read is reported, the others are classified; the exit code is 1.
+    Formats: OFF, OBJ, PLY, STL, GLB, XYZ, TXT, PTS, CSV, NPY, NPZ, PCD, LAS and LAZ; folders are searched recursively. The
+    sampling of a file does not depend on its orientation. A file that cannot be read is reported, the others are classified;
+    the exit code is then 1.
 
     Examples:
         reqnn predict chair.ply
         reqnn predict scans/ --top 3 --json answers.json
+        reqnn predict scans/ --out answers.csv --resume
         reqnn predict scans/ --rotations 10
         reqnn predict --list
         reqnn predict digit.xyz --weights runs/digits
@@ -40,51 +48,95 @@ class Predict(Command):
     """Points to sample per file. Default: as in training."""
     rotations: Annotated[int, tyro.conf.arg(aliases=["--turned"])] = 0
     """Rotate each file this many times, arbitrarily, and report whether its answer stays the same; it should."""
+    drop_nan: bool = False
+    """Leave out points with NaN or infinite coordinates, as organised scans have."""
     seed: int = 0
     """Seed of the choice of points and of the rotations."""
     json: Annotated[str | None, optional("FILE")] = None
-    """Write the answers as JSON; "-" for stdout, instead of text."""
+    """Write the answers: as lines while the run lasts (.jsonl, .csv), or as one JSON document at its end; "-" for stdout,
+    instead of text."""
+    out: Annotated[str | None, optional("PATH")] = None
+    """The same as --json; with --category the folder for NAME.parts.ply instead. Default there: the current one."""
+    resume: bool = False
+    """Continue an interrupted run with the same .jsonl or .csv file; files that failed are tried again."""
     category: Annotated[str | None, optional("NAME")] = None
     """With weights for part segmentation: the category of the objects, such as Chair. Writes clouds coloured by part (PLY)."""
-    out: Annotated[str | None, optional("FOLDER")] = None
-    """With --category: the folder for these files, NAME.parts.ply. Default: the current one."""
     list: bool = False
     """List the pretrained weights and their accuracy instead."""
 
     def run(self) -> int:
         """Load, classify, print."""
-        from rich.console import Console
-        from rich.progress import track
-
-        from reqnn.pretrained import classify, find_files, load
+        from reqnn.pretrained import classify, load
+        from reqnn.pretrained.classify import find_files, other_files
         from reqnn.provenance import provenance
 
         if self.list:
             return _list_weights()
         if not self.files:
             raise InputError("name at least one file or folder: reqnn predict chair.ply")
-        files, stderr = find_files(self.files), Console(stderr=True)
         if self.category is not None:
             from reqnn.commands.parts import predict_parts
 
+            files = find_files(self.files)
             return predict_parts(files, self.weights, self.category, self.out, self.points, self.seed, self.json)
+        target = self.out if self.json is None else self.json
+        lines = target is not None and Path(target).suffix in LINES
+        if self.resume and not lines:
+            raise InputError(f"--resume needs --out FILE with a name that ends in {' or '.join(LINES)}")
+        files, others = find_files(self.files), other_files(self.files)
         with busy(f"loading {self.weights}"):
             network = load(self.weights)
-        found = classify(network, files, self.points, self.top, self.seed, self.rotations)
-        silent = len(files) < 2 or not stderr.is_terminal
-        answers = list(track(found, "classifying", len(files), console=stderr, transient=True, disable=silent))
-        for answer in answers:
-            if "error" in answer:
-                print(f"error: {answer['error']}", file=sys.stderr)
-        if self.json is not None:
-            settings = {"weights": self.weights, "seed": self.seed, "rotations": self.rotations}
-            write_json({**settings, "versions": provenance()["versions"], "files": answers}, self.json)
-        if self.json != "-":
-            _print([answer for answer in answers if "top" in answer], self.rotations)
-        return NOT_OK if any("error" in answer for answer in answers) else OK
+        settings = {"weights": self.weights, "seed": self.seed, "rotations": self.rotations}
+        out = AnswerFile(target or "", settings, self.top, self.rotations, self.resume) if lines else None
+        left = files if out is None else [file for file in files if printable(str(file)) not in out.done]
+        found = classify(network, left, self.points, self.top, self.seed, self.rotations, drop_nan=self.drop_nan)
+        done, failed, kept = 0, 0, []
+        with out or nullcontext(), _progress(len(left)) as advance:
+            for answer in chain(others, found):
+                if "error" in answer:
+                    failed += 1
+                    print(f"error: {answer['error']}", file=sys.stderr)
+                elif "top" in answer:
+                    done += 1
+                    if target != "-":
+                        print(_line(answer))
+                if out is not None:
+                    out.write(answer)
+                if self.rotations or (target is not None and out is None):
+                    kept.append(answer)
+                advance("skipped" not in answer)
+        if target is not None and out is None:
+            write_json({**settings, "versions": provenance()["versions"], "files": kept}, target)
+        if self.rotations and target != "-":
+            _print_rotations([answer["rotated"] for answer in kept if "rotated" in answer])
+        _summary(done, failed, len(files) - len(left), others)
+        return NOT_OK if failed else OK
+
+
+@contextmanager
+def _progress(count: int) -> Iterator[Callable[[bool], None]]:
+    """A bar on stderr if that is a terminal; yields what advances it."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    stderr = Console(stderr=True)
+    silent = count < 2 or not stderr.is_terminal
+    with Progress(console=stderr, transient=True, disable=silent, redirect_stdout=sys.stdout.isatty()) as bar:
+        task = bar.add_task("classifying", total=count)
+        yield lambda counted: bar.advance(task, int(counted))
+
+
+def _summary(done: int, failed: int, before: int, others: Sequence[dict[str, Any]]) -> None:
+    """What happened to how many files, on stderr, if there is more to say than that one was classified."""
+    skipped = Counter(one["skipped"] for one in others if "skipped" in one)
+    parts = [f"{done} classified"] + [f"{before} classified before"] * bool(before) + [f"{failed} failed"] * bool(failed)
+    parts += [f"{count} skipped ({reason})" for reason, count in skipped.most_common()]
+    if len(parts) > 1 or done > 1:
+        print(", ".join(parts), file=sys.stderr)
 
 
 def _list_weights() -> int:
+    from reqnn.data.files import reading
     from reqnn.pretrained.loading import read_card
     from reqnn.train.run import list_weights, weights_file
 
@@ -93,22 +145,27 @@ def _list_weights() -> int:
         if card is None:
             print(name)
             continue
-        kind = f"{card['network']} by the rules {card['config']['rules']}" if card["equivariant"] else card["network"]
-        reached = f"{100 * card['test']['rotated']:.2f} % of the test shapes in any orientation"
-        print(f"{name}: {kind}, {len(card['classes'])} classes of {card['data']}, {reached}")
+        with reading(name, "a model card"):
+            print(_card_line(name, card))
     return OK
 
 
-def _print(answers: list[dict[str, Any]], rotations: int) -> None:
-    kept, change = 0, 0.0
-    for answer in answers:
-        line = ", ".join(f"{one['class']} {100 * one['probability']:.1f} %" for one in answer["top"])
-        if rotations:
-            same = answer["rotated"]["same"]
-            kept += same == rotations
-            change = max(change, answer["rotated"]["largest_change"])
-            line += f"; the same in {'all' if same == rotations else f'{same} of'} {rotations} orientations"
-        print(f"{answer['file']}: {line}")
-    if rotations:
-        keep = f"{kept} of {len(answers)} files keep their answer in every orientation"
-        print(f"{keep}; largest change of a probability {change:.1e}")
+def _card_line(name: str, card: dict[str, Any]) -> str:
+    kind = f"{card['network']} by the rules {card['config']['rules']}" if card["equivariant"] else card["network"]
+    reached = f"{100 * card['test']['rotated']:.2f} % of the test shapes in any orientation"
+    return f"{name}: {kind}, {len(card['classes'])} classes of {card['data']}, {reached}"
+
+
+def _line(answer: dict[str, Any]) -> str:
+    line = ", ".join(f"{one['class']} {100 * one['probability']:.1f} %" for one in answer["top"])
+    if "rotated" in answer:
+        same, copies = answer["rotated"]["same"], answer["rotated"]["copies"]
+        line += f"; the same in {'all' if same == copies else f'{same} of'} {copies} orientations"
+    return f"{answer['file']}: {line}"
+
+
+def _print_rotations(found: Sequence[dict[str, Any]]) -> None:
+    kept = sum(one["same"] == one["copies"] for one in found)
+    change = max((one["largest_change"] for one in found), default=0.0)
+    keep = f"{kept} of {len(found)} files keep their answer in every orientation"
+    print(f"{keep}; largest change of a probability {change:.1e}")

@@ -13,9 +13,27 @@ from typing import Any
 
 import numpy as np
 
-from reqnn.errors import InputError
+from reqnn.errors import InputError, ReqnnError
 
 VERSION = 1  # increase it when the clouds change: invalidates the cache
+
+
+@contextmanager
+def reading(path: str | Path, what: str) -> Iterator[None]:
+    """Inside this context whatever a library raises about a damaged file becomes an `InputError` that names the file."""
+    try:
+        yield
+    except InputError as error:
+        if str(path) in str(error):
+            raise
+        raise InputError(f"{path}: {error}") from error
+    except ReqnnError:
+        raise
+    except MemoryError as error:
+        raise InputError(f"{path} says that it holds more than the memory here ({error}); is it damaged?") from error
+    except Exception as error:  # the readers raise what they like
+        said = " ".join(str(error).split()) or type(error).__name__
+        raise InputError(f"{path} cannot be read as {what}, or is damaged or truncated: {said}") from error
 
 
 def read_bytes(path: Path) -> bytes:
@@ -24,6 +42,15 @@ def read_bytes(path: Path) -> bytes:
         return path.read_bytes()
     except OSError as error:
         raise InputError(f"{path} cannot be read ({error.strerror}); check that it is there, and its permissions") from error
+
+
+def read_json(path: str | Path, what: str) -> dict[str, Any]:
+    """The JSON object in a file; `InputError` if it is missing, damaged or something else."""
+    with reading(path, what):
+        found = json.loads(read_bytes(Path(path)))
+    if not isinstance(found, dict):
+        raise InputError(f"{path} cannot be read as {what}: it holds a {type(found).__name__}, not a JSON object")
+    return found
 
 
 def read_lines(path: Path) -> list[str]:

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 
 from reqnn.data.dataset import PointClouds
-from reqnn.data.files import cache_key, cached, read_bytes, read_lines
+from reqnn.data.files import cache_key, cached, read_bytes, read_lines, reading
 from reqnn.data.layout import Layout, Request, assemble, check_split, drawn_split
 from reqnn.data.sampling import normalise
 from reqnn.data.shape_file import SUFFIXES, Shape, read_shape
@@ -173,12 +173,8 @@ def _load_shapenet(path: Path, request: Request) -> PointClouds:
         raise InputError(f"{path / SYNSETS}: each line holds a class name and a synset, such as 'Airplane 02691156'")
     classes, synsets = [name for name, _ in rows], [synset for _, synset in rows]
     listed = path / "train_test_split" / f"shuffled_{request.split}_file_list.json"
-    try:
+    with reading(listed, "JSON"):
         entries = json.loads(read_bytes(listed))
-    except ValueError as error:
-        if isinstance(error, InputError):
-            raise
-        raise InputError(f"{listed} is not JSON ({error})") from error
     if not isinstance(entries, list) or not all(isinstance(entry, str) and "/" in entry for entry in entries):
         raise InputError(f"{listed}: a list of names such as 'shape_data/02691156/1a04e3' is needed")
     files, labels, parts = [], [], []

@@ -10,11 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from reqnn.data.files import reading
 from reqnn.errors import InputError
 from reqnn.extras import need
 
 if TYPE_CHECKING:
     import h5py
+
+
+_MOST_COMPRESSED = 1100  # gzip reaches a factor of 1032
+_SMALL = 2**20  # bytes that may consist of fill values
 
 
 def is_hdf5(path: Path) -> bool:
@@ -34,16 +39,29 @@ def open_hdf5(path: Path) -> Iterator[h5py.File]:
         raise InputError(f"{path} cannot be read ({why}); check that it is there, and its permissions") from error
     except OSError as error:
         raise InputError(f"{path} is no HDF5 file, or truncated; download it again ({error})") from error
-    with file:
+    with reading(path, "HDF5"), file:
         yield file
+
+
+def member(group: Any, name: str, path: Path) -> Any:
+    """A data set or group of a group, None if there is none; `InputError` for a link into another file."""
+    link = group.get(name, getlink=True)
+    if isinstance(link, need("h5py").ExternalLink):
+        raise InputError(f"{_where(group, name, path)} is a link into the file {link.filename}; store the data in this file")
+    return None if link is None else group.get(name)
 
 
 def read_field(group: Any, field: str, path: Path) -> np.ndarray:
     """The array of one field of a file or group."""
-    where, found = _where(group, field, path), group.get(field)
+    where, found = _where(group, field, path), member(group, field, path)
     if not isinstance(found, need("h5py").Dataset):
         there = ", ".join(list(group)[:8]) or "nothing"
         raise InputError(f"{where} is missing; the file holds {there}")
+    if found.external is not None or found.is_virtual:
+        raise InputError(f"{where} lies in other files; store the data in this file")
+    stored, size = found.id.get_storage_size(), path.stat().st_size
+    if stored > size or found.nbytes > _SMALL + _MOST_COMPRESSED * stored:
+        raise InputError(f"{where} is damaged: {found.nbytes:,} bytes are announced, and the file has {min(stored, size):,}")
     try:
         array: np.ndarray = found[()]
     except OSError as error:

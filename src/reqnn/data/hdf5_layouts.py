@@ -10,7 +10,7 @@ import numpy as np
 
 from reqnn.data.dataset import PointClouds, different_points
 from reqnn.data.files import cache_key, cached, read_lines
-from reqnn.data.hdf5 import is_hdf5, open_hdf5, read_clouds, read_field, read_labels, read_parts
+from reqnn.data.hdf5 import is_hdf5, member, open_hdf5, read_clouds, read_field, read_labels, read_parts
 from reqnn.data.layout import Layout, Request, assemble, check_split, file_split, fit
 from reqnn.data.sampling import choose_points, normalise
 from reqnn.errors import InputError
@@ -94,7 +94,7 @@ def _is_kaggle(path: Path) -> bool:
     if not is_hdf5(path):
         return False
     with open_hdf5(path) as opened:
-        first = opened.get(next(iter(opened), ""))
+        first = member(opened, next(iter(opened), ""), path)
         return hasattr(first, "keys") and "points" in first
 
 
@@ -118,7 +118,7 @@ def _read_kaggle(opened: Any, file: Path, request: Request, classes: int) -> dic
     clouds = np.empty((len(names), request.points, 3), dtype=np.float32)
     labels = np.empty(len(names), dtype=np.int64)
     for i, name in enumerate(names):
-        where, group = f"{file}: field '{name}/points'", opened[name]
+        where, group = f"{file}: field '{name}/points'", member(opened, name, file)
         if not hasattr(group, "keys"):
             raise InputError(f"{where} is missing; each entry is a group that holds 'points'")
         points = different_points(read_clouds(group, "points", file, dimensions=2))

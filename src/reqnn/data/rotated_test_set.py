@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.utils.data import Dataset
 
 from reqnn.data.dataset import PointClouds
-from reqnn.data.files import atomic_file
+from reqnn.data.files import atomic_file, reading
 from reqnn.data.rotation import check_protocol, rotate_by
 from reqnn.data.sampling import check_seed, stream
 from reqnn.errors import InputError, check_least
@@ -81,21 +81,21 @@ class RotatedTestSet(Dataset[tuple[Tensor, int]]):
     @classmethod
     def load(cls, path: str | Path, clouds: PointClouds) -> RotatedTestSet:
         """Read a saved set for the same clouds; `InputError` for others."""
-        from safetensors import SafetensorError, safe_open
+        from safetensors import safe_open
 
-        try:
-            with safe_open(path, framework="pt") as file:
-                metadata, matrices = file.metadata() or {}, file.get_tensor("matrices")
-        except (OSError, SafetensorError) as error:
-            raise InputError(f"{path}: cannot be read as a rotated test set ({error})") from error
+        with reading(path, "a rotated test set"), safe_open(path, framework="pt") as file:
+            metadata, matrices = file.metadata() or {}, file.get_tensor("matrices")
         if metadata.get("format") != FORMAT:
             raise InputError(f"{path}: its format is {metadata.get('format')!r}; {FORMAT!r} is needed")
-        if metadata["clouds"] != clouds.fingerprint():
-            theirs = f"{metadata['name']} {metadata['split']}, {len(matrices)} clouds"
+        if metadata.get("clouds") != clouds.fingerprint():
+            theirs = f"{metadata.get('name')} {metadata.get('split')}, {len(matrices)} clouds"
             given = f"given {clouds.name} {clouds.split}, {tuple(clouds.points.shape)}"
             advice = "Load the data with the same settings (points, seed, sampling), or draw a set: rotated_test_set(clouds)"
             raise InputError(f"{path}: its rotations are for other clouds: {theirs}; {given}. {advice}")
-        return cls(clouds, matrices, metadata["protocol"], int(metadata["seed"]) if metadata["seed"] else None)
+        with reading(path, "a rotated test set"):
+            protocol, seed = metadata["protocol"], metadata["seed"]
+            check_protocol(protocol)
+            return cls(clouds, matrices, protocol, int(seed) if seed else None)
 
 
 def rotated_test_set(clouds: PointClouds, protocol: str = "AR", copies: int = 10, seed: int = 0) -> RotatedTestSet:

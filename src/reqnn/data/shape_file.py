@@ -1,9 +1,11 @@
-"""Shapes in files: meshes (OFF, OBJ, PLY, STL, GLB) and clouds (XYZ, TXT, PTS, CSV, NPY, NPZ, PLY)."""
+"""Shapes in files: meshes (OFF, OBJ, PLY, STL, GLB) and clouds (XYZ, TXT, PTS, CSV, NPY, NPZ, PLY, PCD, LAS, LAZ)."""
 
 from __future__ import annotations
 
 import hashlib
 import io
+import logging
+import struct
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,15 +15,17 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from reqnn.data.files import read_bytes
+from reqnn.data.files import read_bytes, reading
 from reqnn.data.off import parse_off
+from reqnn.data.pcd import parse_pcd
 from reqnn.data.sampling import check_sampling, choose_points, normalise, stream
-from reqnn.errors import InputError, MissingPackageError
+from reqnn.data.tables import parse_table, points_in_rows
+from reqnn.errors import InputError
 from reqnn.extras import need
 
 MESHES = (".off", ".obj", ".ply", ".stl", ".glb")
 TABLES = (".xyz", ".txt", ".pts", ".csv")
-SUFFIXES = (*MESHES, *TABLES, ".npy", ".npz")
+SUFFIXES = (*MESHES, *TABLES, ".npy", ".npz", ".pcd", ".las", ".laz")
 ARRAY_NAMES = ("points", "xyz", "pos", "vertices", "data")
 
 
@@ -60,15 +64,17 @@ def read_cloud(
     normalize: bool = True,
     sampling: str = "random",
     short: str = "error",
+    drop_nan: bool = False,
 ) -> Tensor:
-    """The cloud (points, 3) float32 of a mesh or cloud file: OFF, OBJ, PLY, STL, GLB, XYZ, TXT, PTS, CSV, NPY, NPZ.
+    """The cloud (points, 3) float32 of a mesh or cloud file: OFF, OBJ, PLY, STL, GLB, XYZ, TXT, PTS, CSV, NPY, NPZ, PCD,
+    LAS, LAZ.
 
     Meshes are sampled uniformly on their surface; clouds are subsampled, and one that is too small is an error unless
     short="repeat". The choice depends on the seed and the bytes of the file, not on its name. The result is centred and
-    scaled to the unit sphere unless normalize=False.
+    scaled to the unit sphere unless normalize=False. `drop_nan` leaves out points that are not finite.
     """
     check_sampling(sampling, short, points, seed)
-    cloud, _ = read_shape(Path(path)).sample(str(path), points, seed, sampling, short)
+    cloud, _ = read_shape(Path(path), drop_nan).sample(str(path), points, seed, sampling, short)
     return torch.from_numpy(normalise(cloud, str(path)) if normalize else cloud.astype(np.float32))
 
 
@@ -94,25 +100,27 @@ def sample_surface(
     return origin[face] + u * first[face] + v * second[face], normal[face] / area[face, None]
 
 
-def read_shape(path: Path) -> Shape:
-    """The shape in a file; `InputError` if it is missing, damaged, empty or not finite."""
+def read_shape(path: Path, drop_nan: bool = False) -> Shape:
+    """The shape in a file; `InputError` if it is missing, damaged, empty or not finite.
+
+    `drop_nan` leaves out points of a cloud that are not finite.
+    """
     suffix = path.suffix.lower()
     if suffix not in SUFFIXES:
         raise InputError(f"{path}: files ending in {suffix or 'nothing'} are not read; known are {' '.join(SUFFIXES)}")
     content = read_bytes(path)
     if not content.strip():
         raise InputError(f"{path} is empty")
-    try:
+    with reading(path, suffix):
         vertices, faces, rest = _parse(content, suffix)
-    except MissingPackageError:
-        raise
-    except Exception as error:  # the readers raise what they like on a damaged file
-        raise InputError(f"{path} cannot be read as {suffix}, or is truncated: {error}") from error
     if not len(vertices):
         raise InputError(f"{path} holds no points")
     finite = np.isfinite(vertices).all(1)
-    if not finite.all():
-        raise InputError(f"{path}: point {int(np.argmin(finite))} has NaN or infinite coordinates")
+    if not finite.all() and drop_nan and faces is None and finite.any():
+        vertices, rest = vertices[finite], None if rest is None else rest[finite]
+    elif not finite.all():
+        what = f"{path}: point {int(np.argmin(finite))} has NaN or infinite coordinates"
+        raise InputError(what if faces is not None else f"{what}; --drop-nan (drop_nan=True) leaves such points out")
     return Shape(vertices, faces, rest, hashlib.sha256(content).digest())
 
 
@@ -120,7 +128,21 @@ def _parse(content: bytes, suffix: str) -> tuple[np.ndarray, np.ndarray | None, 
     if suffix in MESHES:
         vertices, faces = parse_off(content) if suffix == ".off" else _parse_mesh(content, suffix)
         return vertices, faces if len(faces) else None, None
-    table = _parse_table(content) if suffix in TABLES else _parse_array(content, suffix)
+    if suffix == ".pcd":
+        points, normals = parse_pcd(content)
+        return points, None, normals
+    if suffix in (".las", ".laz"):
+        laspy = need("laspy")
+        _check_las(content, suffix)
+        try:
+            scan = laspy.read(io.BytesIO(content))
+        except BaseException as error:
+            if isinstance(error, (Exception, KeyboardInterrupt, SystemExit)):
+                raise
+            raise ValueError(f"its reader panics: {error}") from error  # lazrs is written in Rust
+        return np.stack([np.asarray(axis, dtype=np.float64) for axis in (scan.x, scan.y, scan.z)], 1), None, None
+    table = parse_table(content) if suffix in TABLES else _parse_array(content, suffix)
+    table = points_in_rows(table) if table.ndim == 2 else table
     if table.ndim != 2 or table.shape[1] < 3:
         raise ValueError(f"it holds an array of shape {table.shape}; (points, 3) or more columns are needed")
     return table[:, :3], None, table[:, 3:] if table.shape[1] > 3 else None
@@ -129,6 +151,7 @@ def _parse(content: bytes, suffix: str) -> tuple[np.ndarray, np.ndarray | None, 
 def _parse_mesh(content: bytes, suffix: str) -> tuple[np.ndarray, np.ndarray]:
     """All geometry of the file as one mesh, or as a cloud, with no faces, if nothing in it has faces."""
     trimesh = need("trimesh")
+    logging.getLogger("trimesh").addHandler(logging.NullHandler())  # it prints tracebacks if nobody handles its log
     _check_complete(content, suffix)
     options: dict[str, Any] = {"skip_materials": True} if suffix == ".obj" else {}
     scene: Any = trimesh.load(io.BytesIO(content), file_type=suffix[1:], force="scene", process=False, **options)
@@ -156,10 +179,24 @@ def _check_complete(content: bytes, suffix: str) -> None:
         raise ValueError("its last line, endsolid, is missing")
 
 
-def _parse_table(content: bytes) -> np.ndarray:
-    """A point per line, separated by commas, semicolons or blanks; lines that begin with # are comments."""
-    text = content.decode("utf-8").replace(",", " ").replace(";", " ")
-    return np.loadtxt(io.StringIO(text), dtype=np.float64, ndmin=2)
+def _check_las(content: bytes, suffix: str) -> None:
+    """`ValueError` if a header announces more than the file can hold: laspy would read on for hours, or end the process."""
+    if len(content) < 227 or content[:4] != b"LASF":
+        raise ValueError("its header is missing")
+    records, _, size, points = struct.unpack_from("<IBHI", content, 100)
+    more = 0
+    if content[25] >= 4 and len(content) >= 375:  # version 1.4
+        more, points = struct.unpack_from("<IQ", content, 243)
+    packed = 1 if suffix == ".las" else 1000
+    if 54 * records + 60 * more > len(content) or points * max(size, 20) > packed * len(content):
+        raise ValueError(f"its header says {points} points and {records + more} records; {len(content)} bytes cannot hold them")
+    if suffix == ".laz":
+        (start,) = struct.unpack_from("<I", content, 96)
+        (table,) = struct.unpack_from("<q", content, start)
+        (table,) = struct.unpack_from("<q", content, len(content) - 8) if table == -1 else (table,)
+        (chunks,) = struct.unpack_from("<I", content, table + 4) if table >= start else (points + 1,)
+        if chunks > points + 1:
+            raise ValueError(f"its table says {chunks} chunks of {points} points, or is not there")
 
 
 def _parse_array(content: bytes, suffix: str) -> np.ndarray:

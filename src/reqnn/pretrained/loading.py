@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import json
+import hashlib
 from pathlib import Path
 from typing import Any
 
+from reqnn.data.files import read_bytes, read_json
 from reqnn.errors import InputError, did_you_mean
 from reqnn.revision.report import count_parameters
 from reqnn.train.run import FORMER_NAMES, Run, list_weights, load_run, weights_file
@@ -23,12 +24,13 @@ def load(name_or_path: str | Path) -> Any:
         what = f"{name!r} names no pretrained weights, run or weights file"
         raise InputError(f"{what}; pretrained weights: {there}{did_you_mean(name, known)}")
     path = weights_file(name)
+    card = read_card(path)
     run = load_run(path)
     network: Any = run.model
     if getattr(run.config, "task", "classification") != "classification":
         hint = "`reqnn predict --category` colours parts with it, " * (run.config.task == "segmentation")
         raise InputError(f"{name} is a network for {run.config.task}; it has no classes: {hint}reqnn.train.load_run loads it")
-    network.classes, network.card = run.classes, read_card(path) or facts(run)
+    network.classes, network.card = run.classes, {**(card or {}), **facts(run)}
     return network
 
 
@@ -37,10 +39,11 @@ def read_card(path: Path) -> dict[str, Any] | None:
     card = path.with_suffix(".json")
     if not path.is_file() or not card.exists():
         return None
-    try:
-        return dict(json.loads(card.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError) as error:
-        raise InputError(f"{card} cannot be read as a model card ({error}); remove it, or export the weights again") from error
+    found = read_json(card, "a model card")
+    # the checksum inside earlier weights does not cover their class names and settings
+    if "sha256" in found and found["sha256"] != hashlib.sha256(read_bytes(path)).hexdigest():
+        raise InputError(f"{path} is not the file of its model card {card.name} (SHA-256): it is damaged, or was exchanged")
+    return found
 
 
 def facts(run: Run) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from reqnn.errors import InputError
+from reqnn.errors import ExportError, InputError
 from reqnn.nn.coordinates import frames_of
 from reqnn.nn.quaternion_to_real import becomes_real_before, quaternion_to_real_hook
 from reqnn.revision import encoding
@@ -72,7 +72,13 @@ class RevisedModel(nn.Module):
             return _forward_in_graph(self, args, kwargs)
         return self._forward(args, kwargs)
 
+    def __prepare_scriptable__(self) -> None:
+        """Called by torch.jit.script, which cannot compile a revised network."""
+        raise ExportError("a revised network cannot be used with torch.jit; use torch.export, or reqnn.export(net, file)")
+
     def _forward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if torch.jit.is_tracing():
+            self.__prepare_scriptable__()
         return to_outputs(self.run(self.context(), args, kwargs))
 
     def run(self, context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -14,8 +14,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from reqnn.data.files import atomic_file
+from reqnn.data.files import atomic_file, reading
 from reqnn.errors import InputError
+from reqnn.train.config import check_types
 from reqnn.train.task import Task
 from reqnn.train.weights import load_model_tensors, load_tensors, model_tensors, save_tensors, sync_folder
 
@@ -87,23 +88,30 @@ def load_state(
         if not path.exists():
             continue
         try:
-            tensors, about = load_tensors(path)
+            with reading(path, "a checkpoint"):
+                progress = _restore(path, model, optimizer, average)
         except InputError as error:
             problems.append(str(error))
             continue
         if problems:
             print(f"{problems[0]}; resuming from {name}", file=sys.stderr)
-        load_model_tensors(model, _part(tensors, "model/"), str(path))
-        if average is not None:
-            load_model_tensors(average, _part(tensors, "average/"), str(path))
-        _load_optimizer(optimizer, _part(tensors, "optimizer/"), _part(about["optimizer"], "optimizer/"))
-        progress = about["progress"]
-        if "ground" in progress:  # the name in version 0.1
-            progress["inputs_fingerprint"] = progress.pop("ground")
-        return Progress(**progress)
+        return progress
     if problems:
         raise InputError(f"no checkpoint can be read: {'; '.join(problems)}")
     return None
+
+
+def _restore(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, average: nn.Module | None) -> Progress:
+    tensors, about = load_tensors(path)
+    progress = dict(about["progress"])
+    if "ground" in progress:  # the name in version 0.1
+        progress["inputs_fingerprint"] = progress.pop("ground")
+    check_types(Progress, progress, str(path))
+    load_model_tensors(model, _part(tensors, "model/"), str(path))
+    if average is not None:
+        load_model_tensors(average, _part(tensors, "average/"), str(path))
+    _load_optimizer(optimizer, _part(tensors, "optimizer/"), _part(about["optimizer"], "optimizer/"))
+    return Progress(**progress)
 
 
 def _part(values: dict[str, Any], prefix: str) -> dict[str, Any]:
@@ -125,6 +133,8 @@ def check_disk(folder: Path, model: nn.Module, averaged: bool) -> None:
     needed = weights * (3 * (3 + averaged) + 3) + 10_000_000
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        for left in folder.glob(".*.????????.*"):  # by a process that was killed while it wrote
+            left.unlink()
         with tempfile.NamedTemporaryFile(dir=folder) as file:
             file.write(bytes(4096))
             file.flush()

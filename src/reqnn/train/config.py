@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import types
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 from tyro.constructors import PrimitiveConstructorSpec
 
@@ -216,23 +217,43 @@ RETIRED = ("factorised",)
 def config_from_dict(values: dict[str, Any], where: str = "the settings") -> TrainConfig:
     """The inverse of `to_dict`; unknown names raise `InputError`, missing ones get their defaults."""
     values = {name: value for name, value in values.items() if name not in RETIRED}
-    if unknown := sorted(values.keys() - {item.name for item in fields(TrainConfig)}):
-        raise InputError(f"{where}: there is no setting {', '.join(map(repr, unknown))}")
+    check_types(TrainConfig, values, where)
     try:
         return TrainConfig(**values)
-    except TypeError as error:
-        raise InputError(f"{where}: a setting has the wrong type ({error})") from error
+    except InputError as error:
+        raise InputError(f"{where}: {error}") from error
+
+
+def check_types(kind: type, values: dict[str, Any], where: str) -> None:
+    """Raise `InputError` unless plain data has only names and types of a dataclass."""
+    hints = get_type_hints(kind)
+    if unknown := sorted(values.keys() - hints.keys()):
+        raise InputError(f"{where}: there is no setting {', '.join(map(repr, unknown))}")
+    for name, value in values.items():
+        if not _fits(value, hints[name]):
+            wanted = getattr(hints[name], "__name__", "") or str(hints[name]).removeprefix("typing.")
+            raise InputError(f"{where}: {name} is {value!r}, of the wrong type; {wanted} is needed")
+
+
+def _fits(value: Any, hint: Any) -> bool:
+    origin, inside = get_origin(hint), get_args(hint)
+    if origin in (Union, types.UnionType):
+        return any(_fits(value, one) for one in inside)
+    if origin is Literal:
+        return isinstance(value, str) and value in inside
+    if origin is list:
+        return isinstance(value, list) and all(_fits(one, inside[0]) for one in value)
+    if origin is dict:
+        return isinstance(value, dict) and all(inside[1] is Any or _fits(one, inside[1]) for one in value.values())
+    numbers = {int: (int,), float: (int, float)}
+    return isinstance(value, numbers.get(hint, (hint,))) and (hint is bool or not isinstance(value, bool))
 
 
 def load_config(path: str | Path) -> TrainConfig:
     """Settings from a JSON file."""
-    try:
-        values = json.loads(Path(path).read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise InputError(f"{path}: settings cannot be read ({error})") from error
-    if not isinstance(values, dict):
-        raise InputError(f"{path}: settings must be a JSON object; found a {type(values).__name__}")
-    config = config_from_dict(values, str(path))
+    from reqnn.data.files import read_json
+
+    config = config_from_dict(read_json(path, "settings"), str(path))
     config.check_code(str(path))
     return config
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import copy
 import time
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -26,6 +27,7 @@ from reqnn.train import checkpoint
 from reqnn.train.batches import Batches
 from reqnn.train.checkpoint import Progress
 from reqnn.train.config import TrainConfig, load_config, resumed
+from reqnn.train.lock import locked
 from reqnn.train.log import Display, RunLog
 from reqnn.train.optimization import make_optimizer
 from reqnn.train.processes import Interruption, connect, reproducible, resolved_precision
@@ -61,14 +63,17 @@ def fit(
         Stopped: after an interruption (Ctrl-C, SIGTERM), with a checkpoint written.
     """
     fabric = connect(config)
-    config = settle(config, fabric, resume)
-    train, validation = choose_clouds(config, train, validation)
-    on_cpu = fabric.device.type == "cpu"  # on other devices not every operation can be deterministic
-    with reproducible(config.threads, deterministic=on_cpu), Interruption() as interruption:
-        training = prepare(config, fabric, train, validation, model)
-        walk(training, interruption, fabric.is_global_zero and not quiet)
-    fabric.barrier()
-    return load_run(config.folder, model=training.network)
+    with locked(config.folder / "run.lock") if fabric.is_global_zero else nullcontext() as holder:
+        if (holder := fabric.broadcast(holder)) is not None:
+            raise InputError(f"{config.folder} is being trained ({holder}); wait for it, or choose another --out")
+        config = settle(config, fabric, resume)
+        train, validation = choose_clouds(config, train, validation)
+        on_cpu = fabric.device.type == "cpu"  # on other devices not every operation can be deterministic
+        with reproducible(config.threads, deterministic=on_cpu), Interruption() as interruption:
+            training = prepare(config, fabric, train, validation, model)
+            walk(training, interruption, fabric.is_global_zero and not quiet)
+        fabric.barrier()
+        return load_run(config.folder, model=training.network)
 
 
 def settle(config: TrainConfig, fabric: Fabric, resume: bool) -> TrainConfig:

@@ -11,16 +11,19 @@ import torch
 from torch import Tensor, nn
 
 from reqnn.data.dataset import PointClouds
+from reqnn.data.files import read_json, reading
 from reqnn.errors import InputError
 from reqnn.importing import check_named_by_file
-from reqnn.models.registry import model_entry
+from reqnn.models.registry import build_model, model_entry
 from reqnn.rules import RuleSet, get_rules
-from reqnn.train.config import TrainConfig, config_from_dict
+from reqnn.train.config import TrainConfig, check_types, config_from_dict
 from reqnn.train.prediction import evaluating
 from reqnn.train.weights import checksum, load_model_tensors, load_tensors, model_tensors, save_tensors
 from reqnn.zoo import create_model
 
 BEST, LAST = "best.safetensors", "last.safetensors"
+
+_MOST_SHARE, _SMALL = 16, 20_000_000  # parameters of a network per stored one; what may be built in any case
 
 START = "start.json"
 """The file in a run's folder about the weights it started from."""
@@ -123,7 +126,19 @@ def _load_weights(file: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     tensors, about = load_tensors(file)
     if "config" not in about:
         raise InputError(f"{file} is a checkpoint for --resume; the weights are in {BEST} and {LAST} beside it")
+    check_types(_Record, about, str(file))
+    if "classes" not in about:
+        raise InputError(f"{file} is damaged: its record names no classes")
     return tensors, about
+
+
+@dataclass
+class _Record:
+    """The types in the record of a weights file."""
+
+    config: dict[str, Any]
+    classes: list[str]
+    log: dict[str, Any] | None = None
 
 
 def load_run(
@@ -141,13 +156,31 @@ def load_run(
     if model is None:
         config.check_code(str(file))
     categories = len({name.rpartition(" ")[0] for name in classes})
-    network = build_network(config, len(classes), categories) if model is None else model
+    network = model
+    if network is None:
+        with reading(file, "weights"):  # a record can say anything about the network
+            _check_size(config, len(classes), sum(tensor.numel() for tensor in tensors.values()), file)
+            network = build_network(config, len(classes), categories)
     if config.precision == "64-true":
         network = network.double()
     load_model_tensors(network, tensors, str(file))
     report = file.parent / "metrics.json"
-    metrics = json.loads(report.read_text(encoding="utf-8")) if report.exists() else {"best": about["log"]}
-    return Run(network.eval(), config, classes, metrics, file.parent, about["log"] or {})
+    row = about.get("log") or {}
+    metrics = read_json(report, "the metrics of a run") if report.exists() else {"best": row}
+    return Run(network.eval(), config, classes, metrics, file.parent, row)
+
+
+def _check_size(config: TrainConfig, classes: int, stored: int, file: Path) -> None:
+    """Raise `InputError` before memory is taken if the settings are of a network far larger than the stored weights.
+
+    The ordinary network, built without memory, is the yardstick: revising it removes at most a few parameters in four.
+    """
+    options = {name: _tuples(value) for name, value in config.options.items()}
+    with torch.device("meta"):
+        model = build_model(config.model, config.equivariant, classes, **options)
+    claimed = sum(parameter.numel() for parameter in model.parameters())
+    if claimed > _MOST_SHARE * stored + _SMALL:
+        raise InputError(f"{file} is damaged: its settings are of {claimed:,} parameters, and it holds {stored:,}")
 
 
 def start_from(network: nn.Module, config: TrainConfig, classes: tuple[str, ...]) -> dict[str, Any]:

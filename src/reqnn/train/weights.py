@@ -12,10 +12,10 @@ from typing import Any
 
 import safetensors.torch
 import torch
-from safetensors import SafetensorError, safe_open
+from safetensors import safe_open
 from torch import Tensor, nn
 
-from reqnn.data.files import atomic_file
+from reqnn.data.files import atomic_file, reading
 from reqnn.errors import InputError
 
 
@@ -50,7 +50,8 @@ def weights_checksum(model: nn.Module) -> str:
 def save_tensors(path: Path, tensors: dict[str, Tensor], about: dict[str, Any]) -> None:
     """Write tensors and a JSON record as one safetensors file, atomically and synced to disk."""
     stored = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
-    metadata = {"reqnn": json.dumps(about), "checksum": checksum(stored)}
+    record = json.dumps(about)
+    metadata = {"reqnn": record, "checksum": checksum(stored, record)}
     with atomic_file(path) as partial, partial.open("wb") as file:
         file.write(safetensors.torch.save(stored, metadata))
         file.flush()
@@ -60,17 +61,20 @@ def save_tensors(path: Path, tensors: dict[str, Tensor], about: dict[str, Any]) 
 
 def load_tensors(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     """Read a file of `save_tensors`; `InputError` if it is truncated, damaged or of another kind."""
-    try:
+    with reading(path, "a safetensors file"):
         with safe_open(path, framework="pt") as file:
             metadata = file.metadata() or {}
             tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118 - it is no dict
-    except (OSError, SafetensorError) as error:
-        raise InputError(f"{path} cannot be read ({error})") from error
-    if "reqnn" not in metadata:
-        raise InputError(f"{path} holds tensors, but no record of their network; give a file written by reqnn")
-    if metadata.get("checksum") != checksum(tensors):
-        raise InputError(f"{path} is damaged: its checksum does not match its tensors")
-    return tensors, json.loads(metadata["reqnn"])
+        record, found = metadata.get("reqnn"), metadata.get("checksum")
+        if record is None:
+            raise InputError(f"{path} holds tensors, but no record of their network; give a file written by reqnn")
+        # Earlier files have a checksum of their tensors only. A file of today, once damaged, matches neither of the two.
+        if found != checksum(tensors, record) and found != checksum(tensors):
+            raise InputError(f"{path} is damaged: its checksum does not match its tensors and its record")
+        about = json.loads(record)
+    if not isinstance(about, dict):
+        raise InputError(f"{path} is damaged: its record is a {type(about).__name__}, not a JSON object")
+    return tensors, about
 
 
 def sync_folder(folder: Path) -> None:
@@ -83,11 +87,12 @@ def sync_folder(folder: Path) -> None:
             os.close(handle)
 
 
-def checksum(tensors: dict[str, Tensor]) -> str:
-    """A checksum of names and values."""
-    digest = hashlib.blake2b(digest_size=16)
+def checksum(tensors: dict[str, Tensor], record: str | None = None) -> str:
+    """A checksum of names and values; with a record, of that too, and of shapes and dtypes."""
+    digest = hashlib.blake2b((record or "").encode(), digest_size=16)
     for name in sorted(tensors):
-        digest.update(name.encode())
+        about = "" if record is None else f" {tensors[name].dtype} {tuple(tensors[name].shape)}"
+        digest.update(f"{name}{about}".encode())
         digest.update(tensors[name].contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
 

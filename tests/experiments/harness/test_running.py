@@ -12,12 +12,12 @@ import torch
 
 from experiments.harness import running
 from experiments.harness.accuracy import load_test_set
-from experiments.harness.run_lock import locked
 from experiments.harness.running import run_trials
 from experiments.paper.budgets import trial_of
 from experiments.paper.experiments import select
 from reqnn.errors import InputError, Stopped
 from reqnn.train import evaluate, load_run
+from reqnn.train.lock import locked
 from reqnn.train.training import Training
 from written_shapes import TINY, write_data
 

@@ -1,0 +1,1 @@
+"""How `reqnn` fares with damaged files, killed trainings and rotated shapes."""

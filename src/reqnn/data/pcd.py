@@ -1,0 +1,89 @@
+"""PCD files of the Point Cloud Library: ASCII, binary, and binary compressed by LZF."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import numpy as np
+
+NORMALS = ("normal_x", "normal_y", "normal_z")
+_KINDS = {"F": "f", "I": "i", "U": "u"}
+
+
+def parse_pcd(content: bytes) -> tuple[np.ndarray, np.ndarray | None]:
+    """Points (N, 3) float64, and normals (N, 3) if the file has them; `ValueError` if it is invalid or truncated."""
+    found = re.search(rb"^DATA[ \t]+(\w+)[ \t]*\r?\n", content, re.MULTILINE)
+    if found is None:
+        raise ValueError("the line DATA is missing")
+    head = {}
+    for line in content[: found.start()].decode("ascii").splitlines():
+        name, *values = line.partition("#")[0].split() or [""]
+        head[name] = values
+    fields, size, kind, repeats = (head.get(name, []) for name in ("FIELDS", "SIZE", "TYPE", "COUNT"))
+    repeats = repeats or ["1"] * len(fields)
+    if not fields or not len(fields) == len(size) == len(kind) == len(repeats) or not {"x", "y", "z"} <= set(fields):
+        raise ValueError("FIELDS with x, y and z, and as many SIZE, TYPE and COUNT, are needed")
+    shape = int(head["WIDTH"][0]) * int(head["HEIGHT"][0]) if {"WIDTH", "HEIGHT"} <= head.keys() else int(head["POINTS"][0])
+    counts = [int(count) for count in repeats]
+    if shape < 0 or min(counts) < 1:
+        raise ValueError(f"it says {shape} points, and fields of {min(counts)} numbers")
+    names = [name if fields.index(name) == i else f"{name} {i}" for i, name in enumerate(fields)]  # "_" is padding
+    types = [_KINDS[one] + str(int(bytes_)) for one, bytes_ in zip(kind, size, strict=True)]
+    table = _rows(content[found.end() :], found[1].decode(), shape, names, types, counts)
+    normals = np.stack([table[name] for name in NORMALS], 1) if set(NORMALS) <= set(fields) else None
+    return np.stack([table[name] for name in "xyz"], 1), normals
+
+
+def _rows(
+    body: bytes, storage: str, points: int, names: list[str], types: list[str], counts: list[int]
+) -> dict[str, np.ndarray]:
+    """The first number of each field, (N,) float64."""
+    if storage == "ascii":
+        table = np.loadtxt(io.BytesIO(body), dtype=np.float64, ndmin=2)
+        if len(table) != points or table.shape[1] != sum(counts):
+            raise ValueError(f"the header says {points} points of {sum(counts)} numbers; there are {table.shape}: truncated")
+        starts = np.cumsum([0, *counts])
+        return {name: table[:, start] for name, start in zip(names, starts, strict=False)}
+    if storage not in ("binary", "binary_compressed"):
+        raise ValueError(f"DATA is {storage}; ascii, binary or binary_compressed is needed")
+    dtype = np.dtype([(name, one, (count,)) for name, one, count in zip(names, types, counts, strict=True)])
+    needed = points * dtype.itemsize
+    if storage == "binary":
+        if len(body) < needed:
+            raise ValueError(f"the header says {points} points, {needed} bytes; {len(body)} follow: truncated")
+        packed = np.frombuffer(body, dtype, points)
+        return {name: packed[name][:, 0].astype(np.float64) for name in names}
+    packed_size, size = np.frombuffer(body[:8], "<u4").tolist()
+    if size != needed or len(body) < 8 + packed_size:
+        raise ValueError(f"{needed} bytes are needed; {size} were packed into {packed_size}, {len(body) - 8} follow: truncated")
+    columns, at, found = lzf_unpacked(body[8 : 8 + packed_size], size), 0, {}
+    for name, one, count in zip(names, types, counts, strict=True):  # field after field, not point after point
+        block = np.frombuffer(columns, one, points * count, at)
+        found[name], at = block[::count].astype(np.float64), at + block.nbytes
+    return found
+
+
+def lzf_unpacked(packed: bytes, size: int) -> bytes:
+    """LZF: a byte below 32 announces literals, another one a copy of earlier output; `ValueError` if it is invalid."""
+    if size > 264 * len(packed):
+        raise ValueError(f"{len(packed)} packed bytes cannot hold {size}")
+    out, at = bytearray(), 0
+    while at < len(packed):
+        control, at = packed[at], at + 1
+        if control < 32:
+            out += packed[at : at + control + 1]
+            at += control + 1
+            continue
+        length = control >> 5
+        if length == 7:
+            length, at = length + packed[at], at + 1
+        back, at = ((control & 31) << 8 | packed[at]) + 1, at + 1
+        start, length = len(out) - back, length + 2
+        if start < 0 or len(out) + length > size:
+            raise ValueError("the packed data is damaged")
+        piece = out[start : start + length]
+        out += (piece * (length // len(piece) + 1))[:length]  # a copy may overlap what it writes
+    if len(out) != size:
+        raise ValueError(f"{len(out)} of {size} bytes are there: truncated")
+    return bytes(out)
