@@ -19,6 +19,7 @@ EXTRAS = {
     "onnxruntime": "export",
     "onnxscript": "export",
     "pyarrow": "parquet",
+    "ray": "ray",
     "tensorboard": "tensorboard",
 }
 """Package → the extra of `reqnn` that installs it."""

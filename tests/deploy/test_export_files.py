@@ -101,6 +101,10 @@ def test_runs_alone_for_any_number_of_clouds_and_points(net, ending, tmp_path, m
     assert sorted(p.name for p in tmp_path.iterdir()) == [path.name, f"{path.name}.json"]
     assert about["proof"]["clouds"] >= 64
     assert about["proof"]["batches"] == [1, 8]
+    assert about["proof"]["exact"]["network"] < 1e-9
+    assert about["proof"]["exact"]["file"] is None or about["proof"]["exact"]["file"] < 1e-9
+    assert (about["proof"]["exact"]["file"] is not None) >= (ending == "pt2")
+    assert about["proof"]["parity"] <= 1e-3
     assert about["proof"]["points"] == [40, 51]
     assert about["inputs"] == [["batch", "points", 3]]
     blocked = "reqnn" if ending == "pt2" else "reqnn,torch"
@@ -163,11 +167,35 @@ def test_a_network_that_cannot_tell_clouds_apart_proves_nothing(pooled, tmp_path
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_single_wrong_batch_size_fails():
-    """Faults of batches of one are more than the 5 % of comparisons that rounding may spoil."""
-    sizes = proof.Sizes([{0: "batch", 1: "points"}], None, True)
-    counts = [count for _, count in sizes.groups((torch.zeros(2, 40, 3),))]
-    assert counts.count(1) > (1 - proof.SHARE) * sum(counts)
+def test_a_single_wrong_answer_fails(pooled, tmp_path, monkeypatch):
+    """Of 24 clouds and copies: a share of right ones is not enough."""
+    module, load, calls = sys.modules["reqnn.deploy.exporter"], sys.modules["reqnn.deploy.exporter"]._LOADERS["pt2"], []
+
+    def spoiled(path):
+        run = load(path)
+
+        def once(args):
+            calls.append(args)
+            return [x + 0.05 * (len(calls) == 5) for x in run(args)]
+
+        return once
+
+    monkeypatch.setitem(module._LOADERS, "pt2", spoiled)
+    with pytest.raises(reqnn.ExportError, match="rounding does not explain it") as caught:
+        reqnn.export(pooled, torch.randn(2, 40, 3), tmp_path / "net.pt2")
+    assert caught.value.proof.ties == 0
+    assert len(calls) > 5
+
+
+@pytest.mark.parametrize(("gap", "tie"), [(1e-8, True), (1e-4, False)])
+def test_an_answer_is_excused_only_if_the_network_gives_it_for_a_cloud_that_differs_by_rounding(gap, tie):
+    """A network that jumps at a distance of 1 from the origin; a file that jumped at a point of distance 1 + gap, or did not."""
+    exact = lambda args: [(args[0].norm(dim=-1).amax(1, keepdim=True) > 1).double()]  # noqa: E731
+    near = proof.Nearby(exact, proof.Sizes([{0: "batch"}], None, False), [1.0], torch.float32, 1e-3)
+    cloud = torch.tensor([[[1.0 - gap, 0, 0], [0, 0.5, 0]]], dtype=torch.float64)
+    (error,) = near.errors([[torch.ones(1, 1)]], [(cloud,)])
+    assert (error <= 1e-3, near.ties) == (tie, int(tie))
+    assert near.errors([[torch.full((1, 1), 0.5)]], [(cloud,)]) == [0.5]  # an answer that it never gives
 
 
 def test_per_point_outputs_normals_and_fixed_sizes(tmp_path):

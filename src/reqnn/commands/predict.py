@@ -9,13 +9,14 @@ from typing import Annotated, Any
 import tyro
 
 from reqnn.commands.base import NOT_OK, OK, Command, busy, optional, write_json
+from reqnn.commands.on_ray import OnRay
 from reqnn.errors import InputError
 
 DEFAULT = "dgcnn.full.modelnet40"
 
 
 @dataclass(kw_only=True)
-class Predict(Command):
+class Predict(OnRay, Command):
     """Classify meshes and clouds in any orientation: the most probable classes of each file.
 
     Formats: OFF, OBJ, PLY, STL, GLB, XYZ, TXT, PTS, CSV, NPY and NPZ; folders are searched recursively. The sampling of a file
@@ -25,6 +26,7 @@ class Predict(Command):
         reqnn predict chair.ply
         reqnn predict scans/ --top 3 --json answers.json
         reqnn predict scans/ --rotations 10
+        reqnn predict s3://bucket/scans --engine ray --address auto --out s3://bucket/answers
         reqnn predict --list
         reqnn predict digit.xyz --weights runs/digits
     """
@@ -58,6 +60,8 @@ class Predict(Command):
             return _list_weights()
         if not self.files:
             raise InputError("name at least one file or folder: reqnn predict chair.ply")
+        if self.engine == "ray":
+            return self.run_on_ray("predict", self.files, self.weights, self.points, self.seed, self.top)
         files, stderr = find_files(self.files), Console(stderr=True)
         with busy(f"loading {self.weights}"):
             network = load(self.weights)

@@ -43,8 +43,8 @@ def export(
 ) -> dict[str, Any]:
     """Write a revised network as a file for `torch` alone (pt2) or ONNX Runtime alone, neighbour search and sampling inside.
 
-    The file is loaded again and compared with the network on 64 clouds, and on rotated, reordered, moved and scaled copies of
-    them; one that fails is not kept. The measurements are in its metadata, and beside it in `<path>.json`.
+    The file is loaded again and compared with the network in float64 on 64 clouds, and on rotated, reordered, moved and scaled
+    copies of them; one that fails is not kept. The measurements are in its metadata, and beside it in `<path>.json`.
 
     Args:
         net: the revised network; it is copied, and exported in eval mode.
@@ -65,6 +65,7 @@ def export(
     own = getattr(net, "classes", None)
     classes = list(own) if classes is None and isinstance(own, (tuple, list)) else classes
     network = Deployed(copy.deepcopy(net).cpu().eval(), normalise, classes is not None)
+    exact = copy.deepcopy(network).double()
     dtype = next((p.dtype for p in net.parameters() if p.is_floating_point()), torch.float32)
     args = convert(args, torch.device("cpu"), dtype)
     axes = _axes(net.inputs, args)
@@ -75,7 +76,9 @@ def export(
         with atomic_file(path) as partial:
             _WRITERS[format](program, args, partial)
             sizes = Sizes(axes, None if "batch" in dynamic else len(args[0]), "points" in dynamic)
-            proof = prove(_run(network), _LOADERS[format](partial), net.inputs, args, sizes, normalise)
+            twin = None if dtype == torch.float64 else _in_double(exact, args, axes, dynamic, format, partial)
+            runs = _run(network), _run(exact), _LOADERS[format](partial), twin
+            proof = prove(*runs, net.inputs, args, sizes, normalise)
             if proof.failures:
                 raise ExportError(f"{path} is not written: {'; '.join(proof.failures)}", proof)
             about = _metadata(format, classes, normalise, _shapes(args, axes, dynamic), outputs, proof)
@@ -150,6 +153,24 @@ def _program(network: Deployed, args: tuple[Tensor, ...], axes: list[dict[int, s
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
         way = "; give dynamic=() if the code of the network writes out sizes" if dynamic else ""
         raise ExportError(f"torch.export does not take the network ({reason}){way}") from error
+
+
+def _in_double(
+    exact: Deployed, args: tuple[Tensor, ...], axes: list[dict[int, str]], dynamic: Sequence[str], format: str, path: Path
+) -> Run | None:
+    """The same graph in float64; None if ONNX Runtime has no such operators (it has no convolution in float64)."""
+    args, beside = convert(args, torch.device("cpu"), torch.float64), path.with_name(f"{path.stem}.double{path.suffix}")
+    program = _program(exact, args, axes, dynamic)
+    if format == "pt2":
+        return _run(program.module())
+    try:
+        _write_onnx(program, args, beside)
+        return load_onnx(beside)
+    except Exception as error:  # whatever the runtime raises
+        logging.getLogger(__name__).info("not compared in float64: %s", error)
+        return None
+    finally:
+        beside.unlink(missing_ok=True)
 
 
 def _shapes(args: tuple[Tensor, ...], axes: list[dict[int, str]], dynamic: Sequence[str]) -> list[list[int | str]]:
