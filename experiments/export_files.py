@@ -119,12 +119,12 @@ def table(records: list[Record]) -> Table:
             texts = [*head, f"{record['bytes'] / 1e6:.1f}", parity, f"{proof['invariance']:.0e}", counts, exact, ms]
         rows.append([Cell(text) for text in texts])
     notes = [
-        "Differences are relative to the rms difference between two clouds. Parity: the largest of the file from the network in "
-        "float64, on the same clouds and copies (in parentheses: of the network in float32). Invariance: file on copies "
-        "(rotated, reordered, moved, scaled) against file on the clouds, what 95 % do not exceed. Changed: copies above 1e-3, all "
-        "decided by rounding. Ties: clouds and copies that the file answers as the network does for a cloud within rounding.",
-        "Float64: the largest difference of the file written in float64, parity and invariance, and of the network on copies; – if "
-        "ONNX Runtime lacks an operator in float64.",
+        "Differences are relative to the rms difference between two clouds. Parity: the largest between file and network "
+        "in float64, on the same clouds and copies (in parentheses: network in float32). Invariance: file on copies (rotated, "
+        "reordered, moved, scaled) against file on the clouds, what 95 % do not exceed. Changed: copies above 1e-3, decided "
+        "by rounding. Ties: clouds and copies that the file answers as the network does for a cloud within rounding.",
+        "Float64: the largest difference of the file written in float64, parity and invariance (in parentheses: of the network "
+        "on copies); – if ONNX Runtime lacks an operator in float64.",
         "Networks named MODEL-RULES have fresh weights and calibrated statistics. Batch and points are dynamic.",
         "ms: median CPU time per cloud in passes of 1 and 8 clouds, one thread; the network runs its compiled loops.",
     ]

@@ -43,7 +43,7 @@ class Throughput(Command):
         from reqnn.deploy.ray_engine import answer_shards
         from reqnn.deploy.shards import Job, find_shards
 
-        os.environ["RAY_worker_niceness"] = "0"  # else other processes of this machine come first
+        os.environ["RAY_worker_niceness"] = "0"  # noqa: SIM112, its name; else other processes of this machine come first
         net = reqnn.load(self.network)
         points, rows, records = net.card["points"], [], []
         for workers in self.workers:

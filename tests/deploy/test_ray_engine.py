@@ -84,7 +84,7 @@ def test_a_job_is_continued_only_as_it_was(tmp_path):
     assert job.begin(shards, NET) == shards
     job.write(shards[0], {}, {0: "lost"})
     assert job.begin(shards, NET) == shards[1:]
-    with pytest.raises(reqnn.InputError, match="another job .network differ"):
+    with pytest.raises(reqnn.InputError, match="another job"):
         job.begin(shards, "other")
 
 

@@ -32,7 +32,8 @@ def embed(
     """Embeddings (n, d), rotation-invariant if the network is: what its last Linear is given. Compare them by their cosine.
 
     Args:
-        source: clouds (n, N, 3), or a list of clouds (N, 3) of any sizes, or `reqnn.collate` of it; or files and folders, as `reqnn predict` takes them.
+        source: clouds (n, N, 3), a list of clouds (N, 3) of any sizes, or `reqnn.collate` of it; or files and folders, as
+            `reqnn predict` takes them.
         network: a name or run for `reqnn.load`, or a network that takes (B, N, 3).
         points: to sample per file; default: as in training.
         batch: clouds in a pass.

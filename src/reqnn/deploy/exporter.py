@@ -158,7 +158,7 @@ def _program(network: Deployed, args: tuple[Tensor, ...], axes: list[dict[int, s
 def _in_double(
     exact: Deployed, args: tuple[Tensor, ...], axes: list[dict[int, str]], dynamic: Sequence[str], format: str, path: Path
 ) -> Run | None:
-    """The same graph in float64; None if ONNX Runtime has no such operators (it has no convolution in float64)."""
+    """The same graph in float64; None if ONNX Runtime lacks one of its operators in float64."""
     args, beside = convert(args, torch.device("cpu"), torch.float64), path.with_name(f"{path.stem}.double{path.suffix}")
     program = _program(exact, args, axes, dynamic)
     if format == "pt2":

@@ -1,14 +1,14 @@
 """The proof of an exported file: loaded again, it answers as the network does, and the same for every copy of a cloud.
 
 Copies are rotated, their points are in another order and, if the file centres and scales, moved and scaled. A difference is the
-largest entry relative to the spread, the root mean square by which the outputs of two clouds differ. The reference is the network
-in float64:
+largest entry relative to the spread, the root mean square by which the outputs of two clouds differ. The reference is the
+network in float64:
 
 1. it answers alike for every copy, to 1e-6;
-2. the file, in its own precision, answers as it does on the same input, cloud or copy. Where two points are at the same distance
-   to within rounding, either may be sampled: then the file's answer must be one that the network, in float64, gives for a cloud
-   that differs by rounding only;
-3. the file written in float64, if its runtime can run that, does both to 1e-6, without exception.
+2. the file, in its own precision, answers as it does on the same input, cloud or copy. Where two points are at the same
+   distance to within rounding, either may be sampled: then the file's answer must be one that the network, in float64, gives
+   for a cloud that differs by rounding only;
+3. the same graph in float64, if its runtime can run that, does both to 1e-6, without exception.
 
 Every comparison counts. By 1 and 2 an answer of the file changes between copies only if rounding decides; 5 % of them may.
 """

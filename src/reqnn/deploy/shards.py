@@ -12,7 +12,7 @@ import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -87,14 +87,7 @@ class Job:
     def begin(self, shards: Sequence[Shard], network: str) -> list[Shard]:
         """The shards that have no results yet; `InputError` if the folder holds the results of another job."""
         inputs = hashlib.sha256(repr([(s.files, s.rows) for s in shards]).encode()).hexdigest()
-        about = {
-            "task": self.task,
-            "network": network,
-            "points": self.points,
-            "seed": self.seed,
-            "top": self.top,
-            "inputs": inputs,
-        }
+        about = {**asdict(self), "out": None, "network": network, "inputs": inputs}
         fs, root = url_to_fs(self.out)
         if fs.exists(f"{root}/job.json"):
             there = json.loads(fs.cat_file(f"{root}/job.json"))
@@ -151,9 +144,7 @@ def find_shards(sources: Sequence[str], size: int) -> list[Shard]:
         if not known:
             raise InputError(f"{source} is or holds no cloud; known file types are {' '.join((*SUFFIXES, *TABLES))}")
         for name in known:
-            whole = (
-                fs.unstrip_protocol(name) if "://" in source else os.path.relpath(name) if not os.path.isabs(source) else name
-            )
+            whole = fs.unstrip_protocol(name) if "://" in source else name
             if Path(name).suffix.lower() in TABLES:
                 tables.append((whole, _count_rows(whole)))
             else:
@@ -212,7 +203,8 @@ def _read_rows(table: str, rows: range) -> list[np.ndarray]:
         if not path.endswith(".parquet"):
             with need("h5py").File(file) as content:
                 return list(content["data"][rows.start : rows.stop])
-        source, groups, first, start = need("pyarrow.parquet").ParquetFile(file), [], 0, 0
+        source, first, start = need("pyarrow.parquet").ParquetFile(file), 0, 0
+        groups: list[int] = []
         for group in range(source.num_row_groups):
             count = source.metadata.row_group(group).num_rows
             if start < rows.stop and start + count > rows.start:

@@ -59,8 +59,8 @@ class CloudBatch:
     def map(self, function: Callable[[Tensor], Any], most: int | None = None) -> Any:
         """What a function of (b, n, 3) gives, such as a network in eval mode or an exported file, in the order of the batch.
 
-        With `most=1` clouds are passed one by one: to the bit as alone. Several in a pass may differ in the last bits, as in any
-        batch, because matrix products of other sizes add in another order.
+        With `most=1` clouds are passed one by one: to the bit as alone. Several in a pass may differ in the last bits, as in
+        any batch, because matrix products of other sizes add in another order.
 
         Returns:
             A tensor (B, …) if all results have one shape, else (outputs per point, say) a list of B.
@@ -90,14 +90,14 @@ class CloudBatch:
 
 
 def collate(clouds: Sequence[Any]) -> Any:
-    """A `CloudBatch` of clouds (n, 3) of any sizes; of samples (cloud, label, …), as a `DataLoader` has them, a tuple of batches.
+    """A `CloudBatch` of clouds (n, 3) of any sizes; of samples (cloud, label, …), as a `DataLoader` has them, a tuple.
 
     `DataLoader(dataset, batch_size=16, collate_fn=reqnn.collate)`
     """
     if not len(clouds):
         raise InputError("there are no clouds to collate")
     if isinstance(clouds[0], (tuple, list)):
-        first, *rest = zip(*clouds, strict=True)
+        first, *rest = map(list, zip(*clouds, strict=True))
         return collate(first), *map(default_collate, rest)
     tensors = [torch.as_tensor(cloud) for cloud in clouds]
     for place, cloud in enumerate(tensors):
