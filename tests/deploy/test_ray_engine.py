@@ -29,7 +29,9 @@ def rows(folder):
 
     parts = sorted(Path(folder).glob("*.parquet"))
     assert all(part.name.startswith("part-") for part in parts)
-    return [row for part in parts for row in pq.read_table(part).to_pylist()]
+    found = [row for part in parts for row in pq.read_table(part).to_pylist()]
+    assert pq.read_table(folder).num_rows == len(found)  # the folder is one table, also if a shard has no rows
+    return found
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +86,9 @@ def test_a_job_is_continued_only_as_it_was(tmp_path):
     assert job.begin(shards, NET) == shards
     job.write(shards[0], {}, {0: "lost"})
     assert job.begin(shards, NET) == shards[1:]
+    job.write(shards[1], {0: {"classes": ["chair"], "probabilities": [1.0]}}, {})
+    assert rows(job.out + "/results") == [{"files": "b.npy", "classes": ["chair"], "probabilities": [1.0]}]
+    assert rows(job.out + "/failed") == [{"files": "a.npy", "errors": "lost"}]
     with pytest.raises(reqnn.InputError, match="another job"):
         job.begin(shards, "other")
 

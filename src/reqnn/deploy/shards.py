@@ -119,9 +119,15 @@ class Job:
 
     def write(self, shard: Shard, rows: dict[int, dict[str, Any]], errors: dict[int, str]) -> tuple[int, int]:
         """The failed ones first: once the results are there, the shard is done."""
-        names = shard.names
-        _write(f"{self.out}/failed/{_part(shard)}", [{"files": names[i], "errors": errors[i]} for i in sorted(errors)])
-        _write(f"{self.out}/results/{_part(shard)}", [{"files": names[i], **rows[i]} for i in sorted(rows)])
+        names, arrow = shard.names, need("pyarrow")
+        if errors:
+            table = [{"files": names[i], "errors": errors[i]} for i in sorted(errors)]
+            _write(f"{self.out}/failed/{_part(shard)}", table, {"errors": arrow.string()})
+        if self.task == "embed":
+            columns = {"embeddings": arrow.list_(arrow.float32())}
+        else:
+            columns = {"classes": arrow.list_(arrow.string()), "probabilities": arrow.list_(arrow.float64())}
+        _write(f"{self.out}/results/{_part(shard)}", [{"files": names[i], **rows[i]} for i in sorted(rows)], columns)
         return len(rows), len(errors)
 
     def _answers(self, network: Any, clouds: Tensor) -> list[dict[str, Any]]:
@@ -161,11 +167,12 @@ def _part(shard: Shard) -> str:
     return f"part-{shard.number:07d}.parquet"
 
 
-def _write(path: str, rows: list[dict[str, Any]]) -> None:
+def _write(path: str, rows: list[dict[str, Any]], columns: dict[str, Any]) -> None:
     """Complete or not at all."""
+    arrow, buffer = need("pyarrow"), io.BytesIO()
     fs, place = url_to_fs(path)
-    buffer = io.BytesIO()
-    need("pyarrow.parquet").write_table(need("pyarrow").Table.from_pylist(rows), buffer)
+    schema = arrow.schema({"files": arrow.string(), **columns})
+    need("pyarrow.parquet").write_table(arrow.Table.from_pylist(rows, schema), buffer)
     partial_name = f"{place}.{os.getpid()}.partial"
     fs.pipe_file(partial_name, buffer.getvalue())
     fs.mv(partial_name, place)
