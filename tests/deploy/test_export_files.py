@@ -154,7 +154,7 @@ def test_a_file_that_differs_from_the_network_is_not_left_behind(pooled, tmp_pat
         write(program, args, path)
 
     monkeypatch.setitem(module._WRITERS, "pt2", wrong)
-    with pytest.raises(reqnn.ExportError, match="differs from the network"):
+    with pytest.raises(reqnn.ExportError, match="the file differs from the network"):
         reqnn.export(pooled, torch.randn(2, 40, 3), tmp_path / "net.pt2")
     assert list(tmp_path.iterdir()) == []
 

@@ -52,9 +52,10 @@ def test_no_cloud_of_a_padded_batch_gets_another_answer(clouds, name):
 )
 def test_point_functions(clouds, function):
     batch = reqnn.collate(clouds[:20]).to(torch.float64)
-    found = batch.map(function)
-    for one, cloud in zip(found, batch, strict=True):
-        assert torch.equal(one, function(cloud[None])[0])
+    for one, together, cloud in zip(batch.map(function, most=1), batch.map(function), batch, strict=True):
+        alone = function(cloud[None])[0]
+        assert torch.equal(one, alone)
+        torch.testing.assert_close(together, alone, rtol=0, atol=1e-12)
 
 
 def test_padding_cannot_be_used_by_mistake(clouds):

@@ -50,7 +50,7 @@ class Embed(OnRay, Command):
         from reqnn.pretrained import cloud_in_any_pose, find_files, load
 
         if self.engine == "ray":
-            return self.run_on_ray("embed", self.files, self.network, self.points, self.seed)
+            return self.run_on_ray("embed", self.files, self.out, self.network, self.points, self.seed)
         out = Path(self.out)
         if out.suffix not in (".npz", ".parquet"):
             raise InputError(f"--out {out}: the name must end in .npz or .parquet")

@@ -45,6 +45,8 @@ class Predict(OnRay, Command):
     """Seed of the choice of points and of the rotations."""
     json: Annotated[str | None, optional("FILE")] = None
     """Write the answers as JSON; "-" for stdout, instead of text."""
+    out: Annotated[str | None, optional("FOLDER")] = None
+    """With --engine ray: the folder of the results."""
     list: bool = False
     """List the pretrained weights and their accuracy instead."""
 
@@ -61,7 +63,7 @@ class Predict(OnRay, Command):
         if not self.files:
             raise InputError("name at least one file or folder: reqnn predict chair.ply")
         if self.engine == "ray":
-            return self.run_on_ray("predict", self.files, self.weights, self.points, self.seed, self.top)
+            return self.run_on_ray("predict", self.files, self.out, self.weights, self.points, self.seed, self.top)
         files, stderr = find_files(self.files), Console(stderr=True)
         with busy(f"loading {self.weights}"):
             network = load(self.weights)

@@ -84,7 +84,9 @@ class Proof:
         if not network <= strict:
             found.append(f"rotated copies differ by {network:.1e} in the network itself, in float64")
         if not self.parity <= self.tolerance:
-            found.append(f"the file differs from the network by {self.parity:.1e}; rounding does not explain it")
+            own = f"the network itself, in this precision, by {self.rounding:.1e}"
+            way = "train it, or export it in float64" if self.rounding > self.tolerance else "rounding does not explain it"
+            found.append(f"the file differs from the network in float64 by {self.parity:.1e}, {own}: {way}")
         if file is not None and not file <= strict:
             found.append(f"written in float64, the file differs from the network or between rotated copies by {file:.1e}")
         if self.changed > (1 - SHARE) * self.clouds * self.copies:

@@ -68,7 +68,7 @@ class CloudBatch:
         found: dict[int, Tensor] = {}
         for places, clouds in self.by_size(most):
             answers = function(clouds)
-            if not isinstance(answers, Tensor) or len(answers) != len(places):
+            if not isinstance(answers, Tensor) or answers.shape[:1] != (len(places),):
                 got = tuple(answers.shape) if isinstance(answers, Tensor) else type(answers).__name__
                 raise InputError(f"the function gives {got} for {len(places)} clouds; a tensor with a row per cloud is needed")
             found |= dict(zip(places, answers, strict=True))
