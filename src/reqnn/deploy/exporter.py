@@ -166,7 +166,7 @@ def _in_double(
     try:
         _write_onnx(program, args, beside)
         return load_onnx(beside)
-    except Exception as error:  # whatever the runtime raises
+    except ExportError as error:
         logging.getLogger(__name__).info("not compared in float64: %s", error)
         return None
     finally:
@@ -219,7 +219,10 @@ def load_onnx(path: Path) -> Run:
     runtime = need("onnxruntime")
     options = runtime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = torch.get_num_threads(), 3
-    session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    try:
+        session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        raise ExportError(f"ONNX Runtime cannot run the network ({error}); format='pt2' may do") from error
     names = [item.name for item in session.get_inputs()]
 
     def run(args: tuple[Any, ...]) -> list[Tensor]:
