@@ -92,7 +92,9 @@ def measure(name: str, format: str, points: int, width: float) -> Record:
                 record["float32"] = error.proof.to_dict()
                 about = reqnn.export(net.double(), example, path)
             except reqnn.ExportError as again:
-                failed = f"in float32 {error}; in float64 {again}".replace(f"{path} is not written: ", "")
+                failed = f"float32 by rounding ({error.proof.rounding:.0e}); float64: {again}".replace(
+                    f"{path} is not written: ", ""
+                )
                 return {**record, "failed": failed, "proof": None}
         return {**record, "bytes": path.stat().st_size, "proof": about["proof"]}
 

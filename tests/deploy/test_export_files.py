@@ -45,22 +45,24 @@ print(about if isinstance(about, str) else about.decode())
 
 
 class Sampled(nn.Module):
-    """Farthest points, the k nearest of each in the whole cloud, one layer, a head: all that a graph network needs."""
+    """Farthest points, the k nearest of each in the whole cloud, one layer, a real head: all that a graph network needs."""
 
     def __init__(self):
         super().__init__()
-        self.conv, self.bn, self.fc = nn.Conv2d(6, 16, 1), nn.BatchNorm2d(16), nn.Linear(16, 3)
+        self.conv, self.bn = nn.Conv2d(6, 16, 1), nn.BatchNorm2d(16)
+        self.fc1, self.fc2 = nn.Linear(16, 16), nn.Linear(16, 3)
 
     def forward(self, points):
         centres = index_points(points, farthest_point_sample(points, 12))
         x = get_graph_feature(centres.transpose(1, 2), 5, points.transpose(1, 2))
-        return self.fc(torch.relu(self.bn(self.conv(x))).amax((2, 3)))
+        x = torch.relu(self.bn(self.conv(x))).amax((2, 3))
+        return self.fc2(nn.functional.leaky_relu(self.fc1(x), 0.2))
 
 
 @pytest.fixture(scope="module")
 def net():
     torch.manual_seed(0)
-    net = reqnn.revise(Sampled(), torch.randn(2, 40, 3), rules="full")
+    net = reqnn.revise(Sampled(), torch.randn(2, 40, 3), rules="full", to_real="fc1")
     net.train()(surfaces(16, 64, seed=5, dtype=torch.float32)[0])  # statistics
     return net
 
