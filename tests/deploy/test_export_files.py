@@ -191,8 +191,8 @@ def test_a_single_wrong_answer_fails(pooled, tmp_path, monkeypatch):
 @pytest.mark.parametrize(("gap", "tie"), [(1e-8, True), (1e-4, False)])
 def test_an_answer_is_excused_only_if_the_network_gives_it_for_a_cloud_that_differs_by_rounding(gap, tie):
     """A network that jumps at a distance of 1 from the origin; a file that jumps at 1 - gap."""
-    exact = lambda args: [(args[0].norm(dim=-1).amax(1, keepdim=True) > 1).double()]  # noqa: E731
-    near = proof.Nearby(exact, proof.Sizes([{0: "batch"}], None, False), [1.0], torch.float32, 1e-3)
+    network = lambda args: [(args[0].norm(dim=-1).amax(1, keepdim=True) > 1).double()]  # noqa: E731
+    near = proof.Nearby(network, proof.Sizes([{0: "batch"}], None, False), [1.0], torch.float32, 1e-3)
     cloud = torch.tensor([[[1.0 - gap, 0, 0], [0, 0.5, 0]]], dtype=torch.float64)
     (error,) = near.errors([[torch.ones(1, 1)]], [(cloud,)])
     assert (error <= 1e-3, near.ties) == (tie, int(tie))

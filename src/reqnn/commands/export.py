@@ -60,8 +60,8 @@ class Export(Command):
         exact = proof["exact"]["file"]
         console().print(
             f"{out}: {out.stat().st_size / 1e6:.1f} MB; {proof['clouds']} clouds, {proof['clouds'] * proof['copies']} copies; "
-            f"relative to the spread of the outputs it differs from the network in float64 by at most {proof['parity']:.1e} "
-            f"(the network itself: {proof['rounding']:.1e}); {proof['changed']} copies change by rounding alone, the others by "
+            f"relative to the spread of the outputs it differs from the network by at most {proof['parity']:.1e} "
+            f"(float64: {proof['rounding']:.1e}); {proof['changed']} copies change by rounding alone, the others by "
             f"{proof['invariance']:.1e}; in float64 {'not measured' if exact is None else f'{exact:.1e}'}; "
             f"{proof['milliseconds_per_cloud']['file']:.1f} ms per cloud",
             highlight=False,

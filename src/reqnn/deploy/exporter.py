@@ -43,7 +43,7 @@ def export(
 ) -> dict[str, Any]:
     """Write a revised network as a file for `torch` alone (pt2) or ONNX Runtime alone, neighbour search and sampling inside.
 
-    The file is loaded again and compared with the network in float64 on 64 clouds, and on rotated, reordered, moved and scaled
+    The file is loaded again and compared with the network on 64 clouds, and on rotated, reordered, moved and scaled
     copies of them; one that fails is not kept. The measurements are in its metadata, and beside it in `<path>.json`.
 
     Args:
