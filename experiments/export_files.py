@@ -133,7 +133,7 @@ def table(records: list[Record]) -> Table:
         rows.append([Cell(text) for text in texts])
     notes = [
         "Differences are relative to the rms difference between two clouds. Parity: the largest between file and network "
-        "on the same clouds and copies (in parentheses: network in float32 against float64). Invariance: file on copies (rotated, "
+        "on the same clouds and copies (in parentheses: network, float32 against 64). Invariance: file on copies (rotated, "
         "reordered, moved, scaled) against file on the clouds, what 95 % do not exceed. Changed: copies above 1e-3, decided "
         "by rounding. Ties: clouds and copies that the file answers as the network does for a cloud within rounding.",
         "Float64: the largest difference of the file written in float64, parity and invariance (in parentheses: of the network "
