@@ -20,6 +20,7 @@ from experiments.paper.command import Paper
 from experiments.retrieval import Retrieval
 from experiments.segmentation.command import Segmentation
 from experiments.stress.command import Stress
+from experiments.throughput import Throughput
 from experiments.weights.command import ExportWeights
 from reqnn import cli
 from reqnn.commands.base import Command
@@ -43,6 +44,7 @@ EXPERIMENTS: dict[str, type[Command]] = {
     "export": ExportFiles,
     "retrieval": Retrieval,
     "stress": Stress,
+    "throughput": Throughput,
 }
 
 

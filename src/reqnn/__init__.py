@@ -23,6 +23,7 @@ _HOMES = {
     "SelfCheckError": "reqnn.errors",
     "align": "reqnn.alignment",
     "audit": "reqnn.auditing",
+    "collate": "reqnn.points",
     "create_model": "reqnn.zoo",
     "embed": "reqnn.deploy",
     "export": "reqnn.deploy",
@@ -47,6 +48,7 @@ __all__ = [
     "SelfCheckError",
     "align",
     "audit",
+    "collate",
     "create_model",
     "data",
     "embed",
@@ -81,6 +83,7 @@ if TYPE_CHECKING:
     from reqnn.deploy import embed, export
     from reqnn.errors import ExportError, InputError, NoRuleError, SelfCheckError
     from reqnn.models import list_models
+    from reqnn.points import collate
     from reqnn.pretrained import list_weights, load
     from reqnn.revision.features import rotate_features
     from reqnn.revision.module import RevisedModel

@@ -21,6 +21,7 @@ EXTRAS = {
     "onnxruntime": "export",
     "onnxscript": "export",
     "pyarrow": "parquet",
+    "ray": "ray",
     "tensorboard": "tensorboard",
     "viser": "view",
 }

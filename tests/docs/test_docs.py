@@ -7,7 +7,15 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
-RUN = ("index", "tutorial", "custom_networks", "add_a_rule", "rule_sets", "align")  # their blocks need no data and no file
+RUN = (
+    "index",
+    "tutorial",
+    "custom_networks",
+    "add_a_rule",
+    "rule_sets",
+    "align",
+    "scale",
+)  # their blocks need no data and no file
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.DOTALL | re.MULTILINE)
 
 

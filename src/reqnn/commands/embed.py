@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import tyro
 
 from reqnn.commands.base import NOT_OK, OK, Command, console, optional
+from reqnn.commands.on_ray import OnRay
 from reqnn.errors import InputError
 
 if TYPE_CHECKING:
@@ -17,21 +18,22 @@ if TYPE_CHECKING:
 
 
 @dataclass(kw_only=True)
-class Embed(Command):
+class Embed(OnRay, Command):
     """Embed meshes and clouds in any orientation: a row of numbers per file, near each other for similar shapes.
 
     Formats and folders are those of `reqnn predict`. A file that cannot be read is reported and left out; the exit code is 1.
 
     Examples:
         reqnn embed scans/ --out embeddings.npz
+        reqnn embed clouds/*.parquet --engine ray --workers 8 --out embeddings
         reqnn embed a.ply b.stl --network runs/mine --out embeddings.parquet
     """
 
     files: Annotated[tyro.conf.Positional[tuple[str, ...]], tyro.conf.arg(metavar="FILE ...")]
     """Files, and folders of files."""
 
-    out: Annotated[str, tyro.conf.arg(metavar="FILE")]
-    """The file to write: .npz (arrays `files` and `embeddings`) or .parquet (columns of these names)."""
+    out: Annotated[str, tyro.conf.arg(metavar="FILE|FOLDER")]
+    """The file to write: .npz (arrays `files` and `embeddings`) or .parquet (columns of these names). On Ray: a folder."""
 
     network: Annotated[str, tyro.conf.arg(metavar="NAME|RUN")] = "dgcnn.full.modelnet40"
     """Name of pretrained weights, a run's folder, or a weights file."""
@@ -47,6 +49,8 @@ class Embed(Command):
         from reqnn.deploy import embed
         from reqnn.pretrained import cloud_in_any_pose, find_files, load
 
+        if self.engine == "ray":
+            return self.run_on_ray("embed", self.files, self.out, self.network, self.points, self.seed)
         out = Path(self.out)
         if out.suffix not in (".npz", ".parquet"):
             raise InputError(f"--out {out}: the name must end in .npz or .parquet")

@@ -57,11 +57,13 @@ class Export(Command):
             console().print(f"{error}", highlight=False, markup=False, soft_wrap=True)
             return NOT_OK
         proof = about["proof"]
+        exact = proof["exact"]["file"]
         console().print(
             f"{out}: {out.stat().st_size / 1e6:.1f} MB; {proof['clouds']} clouds, {proof['clouds'] * proof['copies']} copies; "
-            f"relative to the spread of the outputs it differs from the network by {proof['parity']:.1e}, on copies by "
-            f"{proof['invariance']:.1e} ({proof['changed']['file']} copies above {proof['tolerance']:.0e}, the network "
-            f"{proof['changed']['network']}); {proof['milliseconds_per_cloud']['file']:.1f} ms per cloud",
+            f"relative to the spread of the outputs it differs from the network by at most {proof['parity']:.1e} "
+            f"(float64: {proof['rounding']:.1e}); {proof['changed']} copies change by rounding alone, the others by "
+            f"{proof['invariance']:.1e}; in float64 {'not measured' if exact is None else f'{exact:.1e}'}; "
+            f"{proof['milliseconds_per_cloud']['file']:.1f} ms per cloud",
             highlight=False,
             markup=False,
             soft_wrap=True,

@@ -15,13 +15,14 @@ import tyro
 
 from reqnn.commands.answers import LINES, AnswerFile
 from reqnn.commands.base import NOT_OK, OK, Command, busy, optional, write_json
+from reqnn.commands.on_ray import OnRay
 from reqnn.errors import InputError, printable
 
 DEFAULT = "dgcnn.full.modelnet40"
 
 
 @dataclass(kw_only=True)
-class Predict(Command):
+class Predict(OnRay, Command):
     """Classify meshes and clouds in any orientation: the most probable classes of each file.
 
     Formats: OFF, OBJ, PLY, STL, GLB, XYZ, TXT, PTS, CSV, NPY, NPZ, PCD, LAS and LAZ; folders are searched recursively. The
@@ -33,6 +34,7 @@ class Predict(Command):
         reqnn predict scans/ --top 3 --json answers.json
         reqnn predict scans/ --out answers.csv --resume
         reqnn predict scans/ --rotations 10
+        reqnn predict s3://bucket/scans --engine ray --address auto --out s3://bucket/answers
         reqnn predict --list
         reqnn predict digit.xyz --weights runs/digits
         reqnn predict chair.ply --weights runs/parts --category Chair --out coloured
@@ -56,7 +58,7 @@ class Predict(Command):
     """Write the answers: as lines while the run lasts (.jsonl, .csv), or as one JSON document at its end; "-" for stdout,
     instead of text."""
     out: Annotated[str | None, optional("PATH")] = None
-    """The same as --json; with --category the folder for NAME.parts.ply instead. Default there: the current one."""
+    """The same as --json; with --engine ray the folder of the results, with --category that of NAME.parts.ply (default: here)."""
     resume: bool = False
     """Continue an interrupted run with the same .jsonl or .csv file; files that failed are tried again."""
     category: Annotated[str | None, optional("NAME")] = None
@@ -74,6 +76,8 @@ class Predict(Command):
             return _list_weights()
         if not self.files:
             raise InputError("name at least one file or folder: reqnn predict chair.ply")
+        if self.engine == "ray":
+            return self.run_on_ray("predict", self.files, self.out, self.weights, self.points, self.seed, self.top)
         if self.category is not None:
             from reqnn.commands.parts import predict_parts
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from reqnn.errors import InputError
+from reqnn.points import CloudBatch, collate
 from reqnn.pretrained import cloud_in_any_pose, find_files, load
 from reqnn.revision.encoding import head_inputs, normalise_inputs
 from reqnn.revision.inputs import Inputs
@@ -21,7 +22,7 @@ _CLOUD = Inputs((2,), (3,), 0, (3,))
 
 
 def embed(
-    source: Tensor | str | Path | Sequence[Any],
+    source: Tensor | CloudBatch | str | Path | Sequence[Any],
     network: str | Path | nn.Module = DEFAULT,
     *,
     points: int | None = None,
@@ -31,7 +32,8 @@ def embed(
     """Embeddings (n, d), rotation-invariant if the network is: what its last Linear is given. Compare them by their cosine.
 
     Args:
-        source: clouds (n, N, 3), or a list of clouds (N, 3) of any sizes; or files and folders, as `reqnn predict` takes them.
+        source: clouds (n, N, 3), a list of clouds (N, 3) of any sizes, or `reqnn.collate` of it; or files and folders, as
+            `reqnn predict` takes them.
         network: a name or run for `reqnn.load`, or a network that takes (B, N, 3).
         points: to sample per file; default: as in training.
         batch: clouds in a pass.
@@ -39,29 +41,18 @@ def embed(
     """
     net = load(network) if isinstance(network, (str, Path)) else network
     count = points or getattr(net, "card", {}).get("points", POINTS)
-    rows: dict[int, Tensor] = {}
-    by_size: dict[int, list[tuple[int, Tensor]]] = {}
-    for place, cloud in enumerate(_clouds(source, count, seed)):
-        by_size.setdefault(len(cloud), []).append((place, cloud))
-    for members in by_size.values():
-        for start in range(0, len(members), batch):
-            part = members[start : start + batch]
-            found = _embedded(net, torch.stack([cloud for _, cloud in part]))
-            rows |= {place: row for (place, _), row in zip(part, found, strict=True)}
-    if not rows:
-        raise InputError("there are no clouds to embed")
-    return torch.stack([rows[place] for place in sorted(rows)])
+    clouds = source if isinstance(source, CloudBatch) else collate(_clouds(source, count, seed))
+    if clouds.points.shape[-1] != 3:
+        raise InputError(f"clouds have {clouds.points.shape[-1]} columns; (N, 3) is needed: x, y, z")
+    rows: Tensor = clouds.map(lambda part: _embedded(net, part), batch)
+    return rows
 
 
-def _clouds(source: Any, points: int, seed: int) -> Iterable[Tensor]:
+def _clouds(source: Any, points: int, seed: int) -> Sequence[Any]:
     items = [source] if isinstance(source, (str, Path)) else source
     if not isinstance(items, Tensor) and all(isinstance(item, (str, Path)) for item in items):
-        return (cloud_in_any_pose(file, points, seed) for file in find_files(items))
-    clouds = [torch.as_tensor(item) for item in items]
-    for cloud in clouds:
-        if cloud.dim() != 2 or cloud.shape[1] != 3:
-            raise InputError(f"a cloud has shape {tuple(cloud.shape)}; (N, 3) is needed, or (n, N, 3) for all of them")
-    return clouds
+        return [cloud_in_any_pose(file, points, seed) for file in find_files(items)]
+    return list(items)
 
 
 @torch.no_grad()

@@ -43,8 +43,8 @@ def export(
 ) -> dict[str, Any]:
     """Write a revised network as a file for `torch` alone (pt2) or ONNX Runtime alone, neighbour search and sampling inside.
 
-    The file is loaded again and compared with the network on 64 clouds, and on rotated, reordered, moved and scaled copies of
-    them; one that fails is not kept. The measurements are in its metadata, and beside it in `<path>.json`.
+    The file is loaded again and compared with the network on 64 clouds, and on rotated, reordered, moved and scaled
+    copies of them; one that fails is not kept. The measurements are in its metadata, and beside it in `<path>.json`.
 
     Args:
         net: the revised network; it is copied, and exported in eval mode.
@@ -65,6 +65,7 @@ def export(
     own = getattr(net, "classes", None)
     classes = list(own) if classes is None and isinstance(own, (tuple, list)) else classes
     network = Deployed(copy.deepcopy(net).cpu().eval(), normalise, classes is not None)
+    exact = copy.deepcopy(network).double()
     dtype = next((p.dtype for p in net.parameters() if p.is_floating_point()), torch.float32)
     args = convert(args, torch.device("cpu"), dtype)
     axes = _axes(net.inputs, args)
@@ -75,7 +76,9 @@ def export(
         with atomic_file(path) as partial:
             _WRITERS[format](program, args, partial)
             sizes = Sizes(axes, None if "batch" in dynamic else len(args[0]), "points" in dynamic)
-            proof = prove(_run(network), _LOADERS[format](partial), net.inputs, args, sizes, normalise)
+            twin = None if dtype == torch.float64 else _in_double(exact, args, axes, dynamic, format, partial)
+            runs = _run(network), _run(exact), _LOADERS[format](partial), twin
+            proof = prove(*runs, net.inputs, args, sizes, normalise)
             if proof.failures:
                 raise ExportError(f"{path} is not written: {'; '.join(proof.failures)}", proof)
             about = _metadata(format, classes, normalise, _shapes(args, axes, dynamic), outputs, proof)
@@ -152,6 +155,24 @@ def _program(network: Deployed, args: tuple[Tensor, ...], axes: list[dict[int, s
         raise ExportError(f"torch.export does not take the network ({reason}){way}") from error
 
 
+def _in_double(
+    exact: Deployed, args: tuple[Tensor, ...], axes: list[dict[int, str]], dynamic: Sequence[str], format: str, path: Path
+) -> Run | None:
+    """The same graph in float64; None if ONNX Runtime lacks one of its operators in float64."""
+    args, beside = convert(args, torch.device("cpu"), torch.float64), path.with_name(f"{path.stem}.double{path.suffix}")
+    program = _program(exact, args, axes, dynamic)
+    if format == "pt2":
+        return _run(program.module())
+    try:
+        _write_onnx(program, args, beside)
+        return load_onnx(beside)
+    except ExportError as error:
+        logging.getLogger(__name__).info("not compared in float64: %s", error)
+        return None
+    finally:
+        beside.unlink(missing_ok=True)
+
+
 def _shapes(args: tuple[Tensor, ...], axes: list[dict[int, str]], dynamic: Sequence[str]) -> list[list[int | str]]:
     named = [{axis: name for axis, name in own.items() if name in dynamic} for own in axes]
     return [[own.get(axis, size) for axis, size in enumerate(x.shape)] for x, own in zip(args, named, strict=True)]
@@ -198,7 +219,10 @@ def load_onnx(path: Path) -> Run:
     runtime = need("onnxruntime")
     options = runtime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = torch.get_num_threads(), 3
-    session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    try:
+        session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    except Exception as error:
+        raise ExportError(f"ONNX Runtime cannot run the network ({error}); format='pt2' may do") from error
     names = [item.name for item in session.get_inputs()]
 
     def run(args: tuple[Any, ...]) -> list[Tensor]:

@@ -36,4 +36,16 @@ def translations() -> dict[Any, Any]:
         square = op.Relu(op.Sub(op.Add(rows, columns), op.Add(product, product)))
         return op.CastLike(op.Sqrt(square), x)
 
-    return {torch.ops.aten.sort.stable: sort_stable, torch.ops.aten._cdist_forward.default: cdist_forward}
+    def leaky_relu(x: Any, negative_slope: float = 0.01) -> Any:
+        """Max(x, slope·x), for slopes up to 1: ONNX Runtime has no LeakyRelu in float64."""
+        if negative_slope > 1 or x.dtype != _DOUBLE:
+            return op.LeakyRelu(x, alpha=negative_slope)
+        high = float(torch.tensor(negative_slope))  # constants are float32: two of them make one of float64
+        parts = (op.CastLike(op.Constant(value_float=part), x) for part in (high, negative_slope - high))
+        return op.Max(x, op.Mul(x, op.Add(*parts)))
+
+    return {
+        torch.ops.aten.sort.stable: sort_stable,
+        torch.ops.aten._cdist_forward.default: cdist_forward,
+        torch.ops.aten.leaky_relu.default: leaky_relu,
+    }

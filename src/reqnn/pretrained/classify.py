@@ -8,6 +8,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -61,6 +62,11 @@ def cloud_in_any_pose(
         random = stream("surface", seed, len(shape.faces))
         dense, _ = sample_surface(vertices, shape.faces, max(points, DENSE), random, where)
         return torch.from_numpy(normalise(dense, where)[:points])
+    return cloud_of_vertices(vertices, points, seed, where)
+
+
+def cloud_of_vertices(vertices: np.ndarray, points: int, seed: int, where: str) -> Tensor:
+    """The same for points (V, 3) that are in memory."""
     count = len(vertices)
     return torch.from_numpy(normalise(vertices, where)[choose_points(count, min(points, count), seed, count, where)])
 

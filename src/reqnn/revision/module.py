@@ -12,6 +12,7 @@ from torch import Tensor, nn
 from reqnn.errors import ExportError, InputError
 from reqnn.nn.coordinates import frames_of
 from reqnn.nn.quaternion_to_real import becomes_real_before, quaternion_to_real_hook
+from reqnn.points import CloudBatch
 from reqnn.revision import encoding
 from reqnn.revision import features as _features
 from reqnn.revision.inputs import Inputs
@@ -70,6 +71,8 @@ class RevisedModel(nn.Module):
         """The original's call; points in any orientation and order give the same answer."""
         if torch.compiler.is_dynamo_compiling():
             return _forward_in_graph(self, args, kwargs)
+        if len(args) == 1 and isinstance(args[0], CloudBatch):
+            return self._forward_by_size(args[0], kwargs)
         return self._forward(args, kwargs)
 
     def __prepare_scriptable__(self) -> None:
@@ -80,6 +83,14 @@ class RevisedModel(nn.Module):
         if torch.jit.is_tracing():
             self.__prepare_scriptable__()
         return to_outputs(self.run(self.context(), args, kwargs))
+
+    def _forward_by_size(self, batch: CloudBatch, kwargs: dict[str, Any]) -> Any:
+        if self.training and len(batch.lengths.unique()) > 1:
+            given = f"clouds of {int(batch.lengths.min())} to {int(batch.lengths.max())} points"
+            raise InputError(
+                f"{given} in training: statistics of a batch need one size; give batch.resample(points), or net.eval()"
+            )
+        return batch.map(lambda clouds: self._forward((clouds,), kwargs))
 
     def run(self, context: Context, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The forward pass with quaternion outputs left as they are."""

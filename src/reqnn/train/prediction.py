@@ -10,14 +10,20 @@ import torch
 from torch import Tensor, nn
 
 from reqnn.nn.batch_norm import QuaternionBatchNorm
+from reqnn.points import CloudBatch
 
 
 @torch.no_grad()
-def predict(model: nn.Module, points: Tensor, batch: int = 64, *more: Tensor) -> Tensor:
+def predict(model: nn.Module, points: Tensor | CloudBatch, batch: int = 64, *more: Tensor) -> Tensor:
     """Outputs in eval mode, batch by batch, on the network's device and in its dtype; the result on the CPU.
+
+    Clouds of different sizes (`reqnn.collate`) are computed by size.
 
     Shapes: points (S, N, 3), further inputs (S, *) -> (S, classes) float32, or float64 for a network in float64
     """
+    if isinstance(points, CloudBatch):
+        answers: Tensor = points.map(lambda clouds: predict(model, clouds, batch))
+        return answers
     like = next(model.parameters())
     with evaluating(model):
         parts = zip(*(x.to(like.dtype).split(batch) for x in (points, *more)), strict=True)
