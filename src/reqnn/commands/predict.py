@@ -58,7 +58,7 @@ class Predict(OnRay, Command):
     """Write the answers: as lines while the run lasts (.jsonl, .csv), or as one JSON document at its end; "-" for stdout,
     instead of text."""
     out: Annotated[str | None, optional("PATH")] = None
-    """The same as --json; with --engine ray the folder of the results, with --category that of NAME.parts.ply (default: here)."""
+    """The same as --json; with --engine ray or --category the folder of the results."""
     resume: bool = False
     """Continue an interrupted run with the same .jsonl or .csv file; files that failed are tried again."""
     category: Annotated[str | None, optional("NAME")] = None
