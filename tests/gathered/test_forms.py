@@ -275,3 +275,50 @@ def test_a_statistic_that_nobody_asks_for():
     context.finish()
     assert int(norm.num_batches_tracked) == 1
     assert not bool((norm.running_power == 1).any())
+
+
+def residual(x, end, gather=flat, training=True):
+    """Blocks with the activation behind the sum, and before the layer."""
+    torch.manual_seed(0)
+    convolutions = [nn.Conv2d(a, 8, 1, bias=False).double() for a in (2 * C, 8, 8, 8)]
+    norms = [QuaternionBatchNorm(8).double().train(training) for _ in range(4)]
+    x = F.relu(norms[0](convolutions[0](edges(x, gather).permute(0, 3, 1, 2))))
+    x = F.relu(norms[2](convolutions[2](F.relu(norms[1](convolutions[1](x))))) + x)
+    return end(x - convolutions[3](F.relu(norms[3](x))))
+
+
+ENDS = {
+    "maximum": lambda x: x.max(-1)[0],
+    "maximum and mean": lambda x: F.relu(x).max(-1)[0] + x.mean(-1),
+    "twice": lambda x: (x + x).max(-1)[0],
+    "other order": lambda x: x + x.transpose(2, 3).contiguous().transpose(2, 3),
+    "in place": lambda x: x.add_(x).max(-1)[0],
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("gather", [flat, lambda x: batch_index(x, BALL)], ids=["knn", "ball"])
+def test_residual_blocks(end, gather, monkeypatch):
+    monkeypatch.setattr("reqnn.kernels.groups.ROWS", 7)
+    for training in (True, False):
+        both(lambda x: residual(x, ENDS[end], gather, training), values(B, N, C))
+        out = []
+        for fused in (True, False):
+            context = Context(get_rules("paper").with_options(fused=fused))
+            with torch.no_grad():
+                out.append(residual(QuaternionTensor(values(B, N, C), context=context), ENDS[end], gather, training).components)
+        torch.testing.assert_close(*out, rtol=1e-10, atol=1e-10)
+
+
+def test_rows_are_computed_twice_at_most(monkeypatch):
+    """Without gradients no layer is stored, until somebody asks for its rows again."""
+    calls = []
+    times = "reqnn.nn.grouped.times"
+    monkeypatch.setattr(times, lambda rows, weight: calls.append(1) or rows @ weight.T)
+    context, pool = Context(get_rules("paper")), lambda x: x.max(-1)[0].components
+    with torch.no_grad():
+        x = shared_mlp(3, training=False, pool=lambda x: x)(QuaternionTensor(values(B, N, C), context=context))
+        assert pool(x).shape == (3, B, 7, N)
+        assert len(calls) == 2
+        assert torch.equal(pool(x), pool(x))
+        assert len(calls) == 4

@@ -33,7 +33,7 @@ from reqnn.kernels.groups import Chunk, Groups
 from reqnn.kernels.power import Power
 from reqnn.kernels.products import outer, times
 from reqnn.kernels.rows import relu, relu_reference
-from reqnn.kernels.run import empty, loops_run_on, run, zeros
+from reqnn.kernels.run import loops_run_on, run
 
 CENTRES = 16  # groups that are summed up before sums are added in float64
 TASKS = 8  # partial sums of a weight gradient: a fixed number, so that the result does not depend on the threads
@@ -79,7 +79,7 @@ def chunks_of(y: Tensor, z: Tensor | None, power: Power, c: float, groups: Group
 
     def relu_of(chunk: Chunk) -> Tensor:
         out = y.new_empty(len(chunk), 3, y.shape[2])
-        run(edge_loops.relu, y, z, groups.neighbour, groups.start, chunk.first, chunk.last, scale, c, out)
+        run(edge_loops.relu, y, z, *chunk.of(groups).where, scale, c, out)
         return out
 
     return relu_of
@@ -96,7 +96,7 @@ def joined(rows: Rows, width: int, groups: Groups, sums: Tensor | None = None) -
     out: Tensor | None = None
     for x, chunk in rows:
         if out is None:
-            out = empty(x, groups.rows, 3, width)
+            out = x.new_empty(groups.rows, 3, width)
         out[chunk.part] = x
         if sums is not None:
             found = x.new_empty(chunk.last - chunk.first, width)
@@ -112,8 +112,8 @@ class Ends:
 
     def __init__(self, y: Tensor, z: Tensor) -> None:
         self.y, self.z, self.gathered = y, z, len(z) > 0
-        self.of_y = (zeros if self.gathered else empty)(y, *y.shape)
-        self.of_z = zeros(z, *z.shape)
+        self.of_y = torch.zeros_like(y) if self.gathered else torch.empty_like(y)
+        self.of_z = torch.zeros_like(z)
 
     def room(self, chunk: Chunk) -> Tensor:
         """Where the gradient of these rows is to be written."""
@@ -198,10 +198,10 @@ def _total(*inputs: Any) -> Tensor:
 def _total_back(gradient: Tensor, *saved: Any) -> tuple:
     y, z, mean, v, w, average, (groups, power, c), (others, scale, bound), factor = saved
     one, two = _Pull(y, z, power, c), _Pull(v, w, scale, bound)
-    for chunk, same in zip(groups.chunks(), others.chunks(), strict=True):
-        for pull, part, share in ((one, chunk, 1.0), (two, same, factor)):
-            of_h = pull.room(part)
-            pull.take(torch.mul(gradient[part.part], share, out=of_h), part)
+    for chunk in groups.chunks():
+        for pull, its, share in ((one, groups, 1.0), (two, others, factor)):
+            of_h = pull.room(chunk)
+            pull.take(torch.mul(gradient[chunk.part], share, out=of_h), chunk.of(its))
     return *one.finish(mean, groups), *two.finish(average, others)
 
 
@@ -225,7 +225,7 @@ def _longest(y: Tensor, z: Tensor, groups: Groups, measured: bool) -> tuple[Tens
 def _longest_back(
     of_edge: Tensor, of_sums: Tensor, y: Tensor, z: Tensor, winner: Tensor, groups: Groups, measured: bool
 ) -> tuple:
-    of_y, of_z = zeros(y, *y.shape), of_edge.clone()  # the loop adds to them
+    of_y, of_z = torch.zeros_like(y), of_edge.clone()  # the loop adds to them
     slope = (2 * of_sums).to(z.dtype)
     run(edge_loops.longest_back, y, z, *groups.weighted, winner, of_edge, slope, measured, of_y, of_z)
     return of_y, of_z

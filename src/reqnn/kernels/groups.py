@@ -128,6 +128,10 @@ class Chunk:
         """The number of rows."""
         return self.part.stop - self.part.start
 
+    def of(self, groups: Groups) -> Chunk:
+        """The same rows of other groups with the same numbers of neighbours: stored ones, or gathered ones."""
+        return self if groups is self.groups else Chunk(groups, self.first, self.last, self.part)
+
     @property
     def centres(self) -> slice:
         """Of all centres."""

@@ -23,7 +23,7 @@ from reqnn.kernels import row_loops
 from reqnn.kernels.by_hand import by_hand
 from reqnn.kernels.compile import Loop
 from reqnn.kernels.power import Power
-from reqnn.kernels.run import empty, loops_run_on, run
+from reqnn.kernels.run import loops_run_on, run
 
 
 def safe_sqrt(square: Tensor) -> Tensor:
@@ -95,7 +95,7 @@ TO_REAL = _Layer(
 
 
 def _forward(x: Tensor, mean: Tensor, power: Power, c: float, layer: _Layer) -> Tensor:
-    out = empty(x, *x.shape) if layer is RELU else x.new_empty(x.shape[0], x.shape[-1], *x.shape[1:-2])
+    out = torch.empty_like(x) if layer is RELU else x.new_empty(x.shape[0], x.shape[-1], *x.shape[1:-2])
     run(layer.loops[0], x.flatten(0, -3), power.scale().to(x.dtype), c, layer.flatten(out))
     return out
 
@@ -111,7 +111,7 @@ def _backward(gradient: Tensor, x: Tensor, mean: Tensor, power: Power, c: float,
             extra = power.share(of_mean).to(x.dtype)
         else:
             returned = of_mean.to(mean.dtype)
-    out = empty(x, *x.shape)
+    out = torch.empty_like(x)
     run(layer.loops[2], rows, scale, c, gradient, extra, out.flatten(0, -3))
     return out, returned
 
@@ -149,7 +149,7 @@ def _longest_back(
     gradient: Tensor, of_mean: Tensor, x: Tensor, mean: Tensor, winner: Tensor, axis: int, power: Power
 ) -> tuple[Tensor, Tensor | None]:
     extra = power.share(of_mean).to(x.dtype) if power.count else torch.zeros(x.shape[-1], dtype=x.dtype)
-    size, inner, out = x.shape[axis], x.shape[axis + 1 : -2].numel(), empty(x, *x.shape)
+    size, inner, out = x.shape[axis], x.shape[axis + 1 : -2].numel(), torch.empty_like(x)
     rows = (x.flatten(0, -3), inner, size, winner.flatten(0, -2), gradient.flatten(0, -3), extra)
     run(row_loops.longest_backward, *rows, out.flatten(0, -3))
     return out, None if power.count else of_mean

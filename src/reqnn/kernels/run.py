@@ -7,7 +7,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -43,19 +42,6 @@ def plain_torch_now() -> bool:
     if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
         return False
     return not torch.is_autocast_enabled("cpu") and not torch.is_autocast_enabled("cuda")
-
-
-def empty(like: Tensor, *shape: int) -> Tensor:
-    """Room for what a loop writes, with the dtype of `like`.
-
-    numpy asks for huge pages, torch does not: the first touch of 64 MB then takes 4 ms instead of 25.
-    """
-    return torch.from_numpy(np.empty(shape, np.float32 if like.dtype == torch.float32 else np.float64))
-
-
-def zeros(like: Tensor, *shape: int) -> Tensor:
-    """As `empty`, full of 0."""
-    return torch.from_numpy(np.zeros(shape, np.float32 if like.dtype == torch.float32 else np.float64))
 
 
 def run(loop: Loop, *arguments: Any) -> None:
