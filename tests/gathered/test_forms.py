@@ -140,6 +140,33 @@ def test_sums_over_neighbours(name):
     both(REDUCED[name], values(B, N, C))
 
 
+def spread(x, gather=flat):
+    return gather(x) - x.unsqueeze(2)
+
+
+SPREADS = {
+    "of each cloud": lambda x: spread(x).reshape(B, -1).std(dim=-1, keepdim=True),
+    "of each cloud, unbiased=False": lambda x: torch.var(spread(x).flatten(1), 1, unbiased=False),
+    "of padded groups": lambda x: torch.std(spread(x, lambda x: batch_index(x, BALL)).reshape(B, -1), dim=-1),
+    "of neighbours alone": lambda x: torch.var(torch.cat([spread(x), flat(x) + 5 * x.unsqueeze(2)], -1).reshape(B, -1), -1),
+    "of all but the first axis": lambda x: spread(x).var((1, 2, 3), keepdim=True),
+    "of everything": lambda x: spread(x).std(),
+}
+
+
+@pytest.mark.parametrize("name", SPREADS)
+def test_spread(name, monkeypatch):
+    both(SPREADS[name], values(B, N, C))
+    both(SPREADS[name], values(B, N, C) + 100)
+    monkeypatch.setattr(Gathered, "components", lambda self: pytest.fail("became an ordinary tensor"))
+    SPREADS[name](QuaternionTensor(values(B, N, C), context=Context(get_rules("paper"))))
+
+
+def test_merged_axes_that_are_not_for_a_spread():
+    both(lambda x: spread(x).reshape(B, -1) * 2, values(B, N, C))
+    both(lambda x: spread(x).reshape(B, -1).std(0), values(B, N, C))
+
+
 def layers(count, seed=0):
     """1×1 convolutions with batch-norms, the same each time it is called."""
     torch.manual_seed(seed)

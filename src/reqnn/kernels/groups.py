@@ -12,7 +12,7 @@ from torch import Tensor
 
 from reqnn.kernels.run import loops_run_on
 
-ROWS = 2048  # rows that are worked on at a time: their features stay in the cache between one layer and the next
+ROWS = 4096  # rows that are worked on at a time: their features stay in the cache between one layer and the next
 
 
 @dataclass(frozen=True, eq=False)
