@@ -88,7 +88,7 @@ def chunks_of(y: Tensor, z: Tensor | None, power: Power, c: float, groups: Group
 def _chunks(y: Tensor, z: Tensor, power: Power, c: float, groups: Groups) -> Rows:
     """h = ReLU(s·e) of all rows."""
     h = chunks_of(y, z, power, c, groups)
-    return ((h(chunk), chunk) for chunk in groups.chunks())
+    return ((h(chunk), chunk) for chunk in groups.chunks(y.shape[2]))
 
 
 def joined(rows: Rows, width: int, groups: Groups, sums: Tensor | None = None) -> Tensor:
@@ -192,13 +192,14 @@ Activated = tuple[Tensor, Tensor | None, Groups, Power, float]
 def _total(*inputs: Any) -> Tensor:
     y, z, _, v, w, _, (groups, power, c), (others, scale, bound), factor = inputs
     one, two = chunks_of(y, z, power, c, groups), chunks_of(v, w, scale, bound, others)
-    return joined(((one(chunk).add_(two(chunk), alpha=factor), chunk) for chunk in groups.chunks()), y.shape[2], groups)
+    sums = ((one(chunk).add_(two(chunk), alpha=factor), chunk) for chunk in groups.chunks(y.shape[2]))
+    return joined(sums, y.shape[2], groups)
 
 
 def _total_back(gradient: Tensor, *saved: Any) -> tuple:
     y, z, mean, v, w, average, (groups, power, c), (others, scale, bound), factor = saved
     one, two = _Pull(y, z, power, c), _Pull(v, w, scale, bound)
-    for chunk in groups.chunks():
+    for chunk in groups.chunks(y.shape[2]):
         for pull, its, share in ((one, groups, 1.0), (two, others, factor)):
             of_h = pull.room(chunk)
             pull.take(torch.mul(gradient[chunk.part], share, out=of_h), chunk.of(its))

@@ -132,7 +132,7 @@ def _activated(
 def _activated_back(of_real: Tensor, of_imaginary: Tensor, *saved: Any) -> tuple[Tensor, ...]:
     *before, activation, groups = saved
     pull = Pull((*before,), activation)
-    for chunk in groups.chunks():
+    for chunk in groups.chunks(pull.s.shape[1]):
         pull.activation_back(of_real[chunk.part], of_imaginary[chunk.part], chunk)
     return pull.finish()
 
@@ -173,7 +173,7 @@ def _pooled(
 def _pooled_back(of_largest: Tensor, of_imaginary: Tensor, *saved: Any) -> tuple[Tensor, ...]:
     *before, winner, activation, groups = saved
     pull = Pull((*before,), activation)
-    for chunk in groups.chunks():
+    for chunk in groups.chunks(pull.s.shape[1]):
         pull.activation_back(of_largest, of_imaginary, chunk, winner)
     return pull.finish()
 

@@ -76,7 +76,7 @@ def _first_of(p: Tensor, q: Tensor, a: Tensor, b: Tensor, weight: Tensor, count:
 
 def _first(p: Tensor, q: Tensor, a: Tensor, b: Tensor, weight: Tensor, count: int, groups: Groups) -> Tensor:
     out = p.new_empty(groups.rows, weight.shape[0])
-    for chunk in groups.chunks():
+    for chunk in groups.chunks(weight.shape[0]):
         out[chunk.part] = _first_of(p, q, a, b, weight, count, chunk)
     return out
 
@@ -85,7 +85,7 @@ def _first_back(
     gradient: Tensor, p: Tensor, q: Tensor, a: Tensor, b: Tensor, weight: Tensor, count: int, groups: Groups
 ) -> tuple[Tensor, ...]:
     ends, of_a, of_b, of_weight = Ends(p, q), torch.zeros_like(a), torch.zeros_like(b), torch.zeros_like(weight)
-    for chunk in groups.chunks():
+    for chunk in groups.chunks(weight.shape[0]):
         given, of_e = gradient[chunk.part], ends.room(chunk)
         of_weight += outer(given, _invariants(p, q, count, chunk))
         run(full_edge_loops.invariants_back, p, q, *chunk.where, count, times(given, weight.T), of_e)
@@ -112,7 +112,7 @@ def _linear(*inputs: Any) -> tuple[Tensor, Tensor]:
     before, weights, (activation, count, groups) = inputs[:5], inputs[5:10], inputs[10:]
     out = before[0].new_empty(groups.rows, weights[0].shape[0])
     vectors = before[0].new_empty(groups.rows, 3, weights[0].shape[0])
-    for chunk in groups.chunks():
+    for chunk in groups.chunks(max(weights[0].shape)):
         real, imaginary = activated_of(before, activation, chunk)
         _, found = maps_of(imaginary, weights[2], count)
         out[chunk.part], vectors[chunk.part] = products(real, imaginary, found, weights)
@@ -123,7 +123,7 @@ def _linear_back(given_s: Tensor, given_v: Tensor, *inputs: Any) -> tuple[Tensor
     before, weights, (activation, count, groups) = inputs[:5], inputs[5:10], inputs[10:]
     of_w, of_v, of_p, of_u, of_b = of_weights = [torch.zeros_like(weight) for weight in weights]
     (w, v, p, u, _), pull = weights, Pull((*before,), activation)
-    for chunk in groups.chunks():
+    for chunk in groups.chunks(max(weights[0].shape)):
         real, imaginary = activated_of(before, activation, chunk)
         maps, found = maps_of(imaginary, p, count)
         of_real, of_vector, of_maps = given_s[chunk.part], given_v[chunk.part], torch.empty_like(maps)
@@ -154,7 +154,7 @@ def _total(*inputs: Any) -> tuple[Tensor, Tensor]:
     one, two, (activation, groups, other, others), factor = inputs[:5], inputs[5:10], inputs[10], inputs[11]
     out = inputs[0].new_empty(groups.rows, inputs[0].shape[1])
     vectors = out.new_empty(groups.rows, 3, out.shape[1])
-    for chunk in groups.chunks():
+    for chunk in groups.chunks(inputs[0].shape[1]):
         parts = zip(activated_of(one, activation, chunk), activated_of(two, other, chunk.of(others)), strict=True)
         for whole, (a, b) in zip((out, vectors), parts, strict=True):
             whole[chunk.part] = a.add_(b, alpha=factor)
@@ -164,7 +164,7 @@ def _total(*inputs: Any) -> tuple[Tensor, Tensor]:
 def _total_back(of_real: Tensor, of_imaginary: Tensor, *saved: Any) -> tuple[Tensor, ...]:
     one, two, (activation, groups, other, others), factor = saved[:5], saved[5:10], saved[10], saved[11]
     pulls = Pull(one, activation), Pull(two, other)
-    for chunk in groups.chunks():
+    for chunk in groups.chunks(saved[0].shape[1]):
         real, imaginary = of_real[chunk.part], of_imaginary[chunk.part]
         pulls[0].activation_back(real, imaginary, chunk)
         pulls[1].activation_back(factor * real, factor * imaginary, chunk.of(others))

@@ -170,7 +170,7 @@ class FullGrouped(OnGroups):
     def _walk(self, steps: Steps) -> full_edges.Chunks:
         """s, y and z of all chunks."""
         step = self._plain(steps)
-        return ((step(chunk), chunk) for chunk in self.groups.chunks())
+        return ((step(chunk), chunk) for chunk in self.groups.chunks(self.width))
 
     def _plain(self, steps: Steps) -> Step:
         """s, y and z of a chunk."""

@@ -189,7 +189,7 @@ class Grouped(OnGroups):
     def _walk(self, steps: Steps) -> Iterator[tuple[Tensor, Chunk]]:
         """x of all chunks."""
         step = self._plain(steps)
-        return ((step(chunk), chunk) for chunk in self.groups.chunks())
+        return ((step(chunk), chunk) for chunk in self.groups.chunks(self.width))
 
     def _plain(self, steps: Steps) -> Step:
         """x of a chunk."""
