@@ -349,3 +349,23 @@ def test_rows_are_computed_twice_at_most(monkeypatch):
         assert len(calls) == 2
         assert torch.equal(pool(x), pool(x))
         assert len(calls) == 4
+
+
+def test_the_source_of_deferred_layers_changes_in_place():
+    """What waits for the memory, also behind a product and a sum, takes its values before."""
+
+    def run(x):
+        x = x * 1
+        first = F.relu(flat(x) - x.unsqueeze(2))
+        total = F.linear(first, WEIGHT[:C, :C]) + first
+        x.mul_(3)
+        return total.max(2)[0] + x
+
+    both(run, values(B, N, C))
+    out = []
+    for fused in (True, False):
+        with torch.no_grad():
+            out.append(
+                run(QuaternionTensor(values(B, N, C), context=Context(get_rules("paper").with_options(fused=fused)))).components
+            )
+    torch.testing.assert_close(*out, rtol=1e-10, atol=1e-10)
