@@ -140,6 +140,33 @@ def test_sums_over_neighbours(name):
     both(REDUCED[name], values(B, N, C))
 
 
+def spread(x, gather=flat):
+    return gather(x) - x.unsqueeze(2)
+
+
+SPREADS = {
+    "of each cloud": lambda x: spread(x).reshape(B, -1).std(dim=-1, keepdim=True),
+    "of each cloud, unbiased=False": lambda x: torch.var(spread(x).flatten(1), 1, unbiased=False),
+    "of padded groups": lambda x: torch.std(spread(x, lambda x: batch_index(x, BALL)).reshape(B, -1), dim=-1),
+    "of neighbours alone": lambda x: torch.var(torch.cat([spread(x), flat(x) + 5 * x.unsqueeze(2)], -1).reshape(B, -1), -1),
+    "of all but the first axis": lambda x: spread(x).var((1, 2, 3), keepdim=True),
+    "of everything": lambda x: spread(x).std(),
+}
+
+
+@pytest.mark.parametrize("name", SPREADS)
+def test_spread(name, monkeypatch):
+    both(SPREADS[name], values(B, N, C))
+    both(SPREADS[name], values(B, N, C) + 100)
+    monkeypatch.setattr(Gathered, "components", lambda self: pytest.fail("became an ordinary tensor"))
+    SPREADS[name](QuaternionTensor(values(B, N, C), context=Context(get_rules("paper"))))
+
+
+def test_merged_axes_that_are_not_for_a_spread():
+    both(lambda x: spread(x).reshape(B, -1) * 2, values(B, N, C))
+    both(lambda x: spread(x).reshape(B, -1).std(0), values(B, N, C))
+
+
 def layers(count, seed=0):
     """1×1 convolutions with batch-norms, the same each time it is called."""
     torch.manual_seed(seed)
@@ -275,3 +302,71 @@ def test_a_statistic_that_nobody_asks_for():
     context.finish()
     assert int(norm.num_batches_tracked) == 1
     assert not bool((norm.running_power == 1).any())
+
+
+def residual(x, end, gather=flat, training=True):
+    """Blocks with the activation behind the sum, and before the layer."""
+    torch.manual_seed(0)
+    convolutions = [nn.Conv2d(a, 8, 1, bias=False).double() for a in (2 * C, 8, 8, 8)]
+    norms = [QuaternionBatchNorm(8).double().train(training) for _ in range(4)]
+    x = F.relu(norms[0](convolutions[0](edges(x, gather).permute(0, 3, 1, 2))))
+    x = F.relu(norms[2](convolutions[2](F.relu(norms[1](convolutions[1](x))))) + x)
+    return end(x - convolutions[3](F.relu(norms[3](x))))
+
+
+ENDS = {
+    "maximum": lambda x: x.max(-1)[0],
+    "maximum and mean": lambda x: F.relu(x).max(-1)[0] + x.mean(-1),
+    "twice": lambda x: (x + x).max(-1)[0],
+    "other order": lambda x: x + x.transpose(2, 3).contiguous().transpose(2, 3),
+    "in place": lambda x: x.add_(x).max(-1)[0],
+}
+
+
+@pytest.mark.parametrize("end", ENDS)
+@pytest.mark.parametrize("gather", [flat, lambda x: batch_index(x, BALL)], ids=["knn", "ball"])
+def test_residual_blocks(end, gather, monkeypatch):
+    monkeypatch.setattr("reqnn.kernels.groups.ROWS", 7)
+    for training in (True, False):
+        both(lambda x: residual(x, ENDS[end], gather, training), values(B, N, C))
+        out = []
+        for fused in (True, False):
+            context = Context(get_rules("paper").with_options(fused=fused))
+            with torch.no_grad():
+                out.append(residual(QuaternionTensor(values(B, N, C), context=context), ENDS[end], gather, training).components)
+        torch.testing.assert_close(*out, rtol=1e-10, atol=1e-10)
+
+
+def test_rows_are_computed_twice_at_most(monkeypatch):
+    """Without gradients no layer is stored, until somebody asks for its rows again."""
+    calls = []
+    times = "reqnn.nn.grouped.times"
+    monkeypatch.setattr(times, lambda rows, weight: calls.append(1) or rows @ weight.T)
+    context, pool = Context(get_rules("paper")), lambda x: x.max(-1)[0].components
+    with torch.no_grad():
+        x = shared_mlp(3, training=False, pool=lambda x: x)(QuaternionTensor(values(B, N, C), context=context))
+        assert pool(x).shape == (3, B, 7, N)
+        assert len(calls) == 2
+        assert torch.equal(pool(x), pool(x))
+        assert len(calls) == 4
+
+
+def test_the_source_of_deferred_layers_changes_in_place():
+    """What waits for the memory, also behind a product and a sum, takes its values before."""
+    rows = torch.randn(B, N, 3, C, generator=generator(0), dtype=torch.float64).movedim(2, 0)  # gathered without a copy
+
+    def run(x):
+        first = F.relu(flat(x) - x.unsqueeze(2))
+        total = F.linear(first, WEIGHT[:C, :C]) + first
+        view = x.transpose(1, 2)  # so that the memory itself is written to
+        del first
+        x.mul_(3)
+        return total.max(2)[0] + view.transpose(1, 2)
+
+    out = []
+    for fused in (True, False):
+        with torch.no_grad():
+            out.append(
+                run(QuaternionTensor(rows.clone(), context=Context(get_rules("paper").with_options(fused=fused)))).components
+            )
+    torch.testing.assert_close(*out, rtol=1e-10, atol=1e-10)

@@ -5,7 +5,7 @@ import torch
 
 from reqnn.kernels import edges, full_edges, full_layers, run
 from reqnn.kernels.full_edges import Activation
-from reqnn.kernels.full_layers import First, Next
+from reqnn.kernels.full_layers import First
 from reqnn.kernels.groups import Groups
 from reqnn.kernels.power import Power
 
@@ -37,6 +37,14 @@ def inputs(kind: str) -> tuple[list[torch.Tensor | None], Groups]:
 
 
 KINDS = ("uniform", "padded", "stored")
+
+
+@pytest.fixture(autouse=True)
+def small_chunks(monkeypatch):
+    """Rows of a few centres at a time."""
+    monkeypatch.setattr("reqnn.kernels.groups.ROWS", 10)
+
+
 POWER = Power(torch.rand(C, generator=torch.Generator().manual_seed(2), dtype=torch.float64) + 0.5, 1e-5)
 
 
@@ -65,6 +73,32 @@ def test_linear(kind, c, measured):
     mean = (edges.rows(y, z, found).square().sum(1) * found.weight[:, None]).sum(0) / found.count
     power = Power(mean, 1e-5, found.count) if measured else POWER
     compare(lambda y, z, w: edges.linear(y, z, w, power, c, found), [y, z, numbers(OUT, C)])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_linear_measures_its_power(kind):
+    (y, z), found = inputs(kind)
+    for on in (True, False):
+        with run.switched(on):
+            sums = torch.zeros(OUT, dtype=torch.float64)
+            out = edges.linear(y, z, numbers(OUT, C), POWER, 1.0, found, sums)
+            torch.testing.assert_close(sums, edges.total_power(out, None, found.stored))
+
+
+@pytest.mark.parametrize("kind", ["uniform", "padded"])
+@pytest.mark.parametrize("measured", [True, False])
+@pytest.mark.parametrize("first", ["gathered", "stored"])
+def test_sum_of_two(kind, measured, first):
+    """Of edges and of rows that are stored, with chunks of a few rows."""
+    (y, z), found = inputs(kind)
+    mean = (edges.rows(y, z, found).square().sum(1) * found.weight[:, None]).sum(0) / found.count
+    power = Power(mean, 1e-5, found.count) if measured else POWER
+
+    def total(y, z, v):
+        a, b = (y, z, found, power, 1.0), (v, None, found.stored, POWER, 0.0)
+        return edges.total(*((a, b) if first == "gathered" else (b, a)), -0.5)
+
+    compare(total, [y, z, numbers(found.rows, 3, C, seed=4)])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -117,10 +151,22 @@ def test_later_layer_of_full_quaternions(kind, activation):
     count, before = 2, [numbers(found.rows, C, seed=5), y, z, numbers(C, seed=6), numbers(C, seed=7)]
     shapes = [(OUT, C), (OUT, C), (3 * count, C), (OUT, 3 * count), (OUT,)]
     weights = [numbers(*shape, seed=8 + i) for i, shape in enumerate(shapes)]
-    compare(lambda *x: Next(*x[:5], x[5:], activation, count, found).stored()[:2], [*before, *weights])
-    layer = Next(*before, tuple(weights), activation, count, found)
-    expected = full_edges.pooled(*layer.stored(), numbers(OUT, seed=1), numbers(OUT, seed=2), activation, found.stored)
-    torch.testing.assert_close(full_layers.pooled(layer, numbers(OUT, seed=1), numbers(OUT, seed=2), activation), expected)
+    compare(lambda *x: full_layers.linear((*x[:5], activation, found), x[5:], count), [*before, *weights])
+
+
+@pytest.mark.parametrize("kind", ["uniform", "padded"])
+@pytest.mark.parametrize("first", ["gathered", "stored"])
+def test_sum_of_full_quaternions(kind, first):
+    """Of edges and of rows that are stored."""
+    (y, z), found = inputs(kind)
+    one = [numbers(found.rows, C, seed=5), y, z, numbers(C, seed=6), numbers(C, seed=7)]
+    two = [numbers(found.rows, C, seed=8), numbers(found.rows, 3, C, seed=9), None, numbers(C, seed=10), numbers(C, seed=11)]
+
+    def total(*x):
+        a, b = (*x[:5], ACTIVATIONS[3], found), (*x[5:], ACTIVATIONS[1], found.stored)
+        return full_layers.total(*((a, b) if first == "gathered" else (b, a)), -0.5)
+
+    compare(total, [*one, *two])
 
 
 @pytest.mark.parametrize("kind", KINDS)

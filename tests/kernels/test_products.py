@@ -5,7 +5,7 @@ import torch
 
 from equivariance import generator
 from reqnn.kernels import products
-from reqnn.kernels.products import outer, times
+from reqnn.kernels.products import outer, pairs, times
 
 
 def draw(shape, channels=24, dtype=torch.float32):
@@ -77,3 +77,19 @@ def test_a_graph_holds_plain_operations():
 
     program = torch.export.export(Net(), draw((600,)))
     assert "mkldnn" not in str(program.graph)
+
+
+@pytest.mark.parametrize("shape", [(2, 600), (2, 3, 600), (600,), (2, 20)])
+def test_all_pairs_of_rows(shape, calls):
+    """Matrix by matrix if they are many and large, else as torch does."""
+    rows, _ = draw(shape)
+    others = rows.flip(-2)[..., :50, :]
+    results = []
+    for product in (pairs, lambda a, b: a @ b.mT):
+        a, b = rows.clone().requires_grad_(), others.clone().requires_grad_()
+        out = product(a, b)
+        out.square().sum().backward()
+        results.append((out, a.grad, b.grad))
+    assert bool(calls) == (len(shape) > 1 and shape[-1] == 600)
+    for fast, plain in zip(*results, strict=True):
+        torch.testing.assert_close(fast, plain, rtol=1e-4, atol=1e-3)

@@ -1,6 +1,7 @@
 """Layers on groups of neighbours, each with its derivative by hand, for features e = y_j + z_i that are never stored.
 
     linear          W·ReLU(s·e)
+    total           the sum of two ReLU(s·e)
     longest         the longest e of each group, and Σ‖e‖² of all
     longest_linear  the longest W·ReLU(s·e) of each group, and Σ‖·‖² of all: the product is not stored
     outer_sum       Σ_j ReLU(s·e_j) ⊗ w_j over each group
@@ -20,7 +21,7 @@ Shapes:
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import torch
@@ -68,13 +69,42 @@ def or_empty(y: Tensor, z: Tensor | None) -> Tensor:
     return y.new_empty(0, *y.shape[1:]) if z is None else z
 
 
-def _chunks(y: Tensor, z: Tensor, power: Power, c: float, groups: Groups) -> Iterator[tuple[Tensor, Chunk]]:
-    """h = ReLU(s·e) of a chunk of rows; each overwrites the one before."""
-    scale, buffer = power.scale().to(y.dtype), y.new_empty(groups.widest(), 3, y.shape[2])
-    for chunk in groups.chunks():
-        h = buffer[: len(chunk)]
-        run(edge_loops.relu, y, z, *chunk.where, scale, c, h)
-        yield h, chunk
+Rows = Iterable[tuple[Tensor, Chunk]]
+"""Rows of all groups, (rows, 3, C) of a chunk at a time."""
+
+
+def chunks_of(y: Tensor, z: Tensor | None, power: Power, c: float, groups: Groups) -> Callable[[Chunk], Tensor]:
+    """ReLU(s·e) of any chunk of rows, without gradients."""
+    scale, z = power.scale().to(y.dtype), or_empty(y, z)
+
+    def relu_of(chunk: Chunk) -> Tensor:
+        out = y.new_empty(len(chunk), 3, y.shape[2])
+        run(edge_loops.relu, y, z, *chunk.of(groups).where, scale, c, out)
+        return out
+
+    return relu_of
+
+
+def _chunks(y: Tensor, z: Tensor, power: Power, c: float, groups: Groups) -> Rows:
+    """h = ReLU(s·e) of all rows."""
+    h = chunks_of(y, z, power, c, groups)
+    return ((h(chunk), chunk) for chunk in groups.chunks(y.shape[2]))
+
+
+def joined(rows: Rows, width: int, groups: Groups, sums: Tensor | None = None) -> Tensor:
+    """All rows in one tensor, (R, 3, C); their Σ‖x‖² over all places is added to `sums` (C,) float64."""
+    out: Tensor | None = None
+    for x, chunk in rows:
+        if out is None:
+            out = x.new_empty(groups.rows, 3, width)
+        out[chunk.part] = x
+        if sums is not None:
+            found = x.new_empty(chunk.last - chunk.first, width)
+            start = groups.start[chunk.first : chunk.last + 1] - chunk.part.start
+            run(edge_loops.power, x, x[:0], groups.neighbour, start, groups.weight[chunk.part], found)
+            sums += found.double().sum(0)
+    assert out is not None
+    return out
 
 
 class Ends:
@@ -110,44 +140,79 @@ class _Pull(Ends):
         self.slopes += slopes.double().sum(0)
         super().take(of_h, chunk)
 
-    def finish(self, of_weight: Tensor, mean: Tensor, groups: Groups) -> tuple[Tensor | None, ...]:
-        """The gradients of y, z, the weight and the mean."""
+    def finish(self, mean: Tensor, groups: Groups, *of_weight: Tensor) -> tuple[Tensor | None, ...]:
+        """The gradients of y, z, the weight if there is one, and the mean."""
         of_mean = self.power.pull(self.slopes)
         if not self.power.count:
-            return self.of_y, self.of_z, of_weight, of_mean.to(mean.dtype)
+            return self.of_y, self.of_z, *of_weight, of_mean.to(mean.dtype)
         extra = self.power.share(of_mean).to(self.y.dtype)
         if self.gathered:
             run(edge_loops.spread, self.y, self.z, *groups.weighted, extra, self.of_y, self.of_z)
         else:
             self.of_y.addcmul_(self.y, extra * groups.weight[:, None, None] if groups.padded else extra)
-        return self.of_y, self.of_z, of_weight, None
+        return self.of_y, self.of_z, *of_weight, None
 
 
-def _linear(y: Tensor, z: Tensor, weight: Tensor, mean: Tensor, power: Power, c: float, groups: Groups) -> Tensor:
-    out = y.new_empty(groups.rows, 3, weight.shape[0])
-    for h, chunk in _chunks(y, z, power, c, groups):
-        out[chunk.part] = times(h, weight)
-    return out
+def _linear(
+    y: Tensor, z: Tensor, weight: Tensor, mean: Tensor, power: Power, c: float, groups: Groups, sums: Tensor | None
+) -> Tensor:
+    products = ((times(h, weight), chunk) for h, chunk in _chunks(y, z, power, c, groups))
+    return joined(products, weight.shape[0], groups, sums)
 
 
-def _linear_back(
-    gradient: Tensor, y: Tensor, z: Tensor, weight: Tensor, mean: Tensor, power: Power, c: float, groups: Groups
-) -> tuple:
+def _linear_back(gradient: Tensor, *saved: Any) -> tuple:
+    y, z, weight, mean, power, c, groups, _ = saved
     pull, of_weight = _Pull(y, z, power, c), torch.zeros_like(weight)
     for h, chunk in _chunks(y, z, power, c, groups):
         given, of_h = gradient[chunk.part], pull.room(chunk)
         of_weight += outer(given, h)
         of_h.copy_(times(given, weight.T))
         pull.take(of_h, chunk)
-    return pull.finish(of_weight, mean, groups)
+    return pull.finish(mean, groups, of_weight)
 
 
-def linear(y: Tensor, z: Tensor | None, weight: Tensor, power: Power, c: float, groups: Groups) -> Tensor:
-    """W·ReLU(s·e) of every row. Shapes: weight (O, C) → (R, 3, O)"""
+def linear(
+    y: Tensor, z: Tensor | None, weight: Tensor, power: Power, c: float, groups: Groups, sums: Tensor | None = None
+) -> Tensor:
+    """W·ReLU(s·e) of every row; its Σ‖·‖² over all places is added to `sums` (O,) float64. Shapes: weight (O, C) → (R, 3, O)"""
     if not loops_run_on(y):
-        return activated(y, z, power, c, groups) @ weight.T
+        out = activated(y, z, power, c, groups) @ weight.T
+        if sums is not None:
+            sums += total_power(out, None, groups)
+        return out
     tensors = (y, or_empty(y, z), weight, power.mean)
-    out: Tensor = by_hand(_linear, _linear_back, tensors, power, c, groups)
+    product: Tensor = by_hand(_linear, _linear_back, tensors, power, c, groups, sums)
+    return product
+
+
+Activated = tuple[Tensor, Tensor | None, Groups, Power, float]
+"""y, z, groups, power and c of ReLU(s·e)."""
+
+
+def _total(*inputs: Any) -> Tensor:
+    y, z, _, v, w, _, (groups, power, c), (others, scale, bound), factor = inputs
+    one, two = chunks_of(y, z, power, c, groups), chunks_of(v, w, scale, bound, others)
+    sums = ((one(chunk).add_(two(chunk), alpha=factor), chunk) for chunk in groups.chunks(y.shape[2]))
+    return joined(sums, y.shape[2], groups)
+
+
+def _total_back(gradient: Tensor, *saved: Any) -> tuple:
+    y, z, mean, v, w, average, (groups, power, c), (others, scale, bound), factor = saved
+    one, two = _Pull(y, z, power, c), _Pull(v, w, scale, bound)
+    for chunk in groups.chunks(y.shape[2]):
+        for pull, its, share in ((one, groups, 1.0), (two, others, factor)):
+            of_h = pull.room(chunk)
+            pull.take(torch.mul(gradient[chunk.part], share, out=of_h), chunk.of(its))
+    return *one.finish(mean, groups), *two.finish(average, others)
+
+
+def total(a: Activated, b: Activated, factor: float) -> Tensor:
+    """ReLU(s·e) + factor·ReLU(s′·e′) of every row, for the same groups: (R, 3, C)."""
+    if not loops_run_on(a[0]):
+        one, two = (activated(y, z, power, c, groups) for y, z, groups, power, c in (a, b))
+        return one + factor * two
+    tensors = tuple(x for y, z, _, power, _ in (a, b) for x in (y, or_empty(y, z), power.mean))
+    out: Tensor = by_hand(_total, _total_back, tensors, a[2:], b[2:], factor)
     return out
 
 
@@ -188,15 +253,25 @@ def _longest_reference(e: Tensor, groups: Groups) -> tuple[Tensor, Tensor, Tenso
     return chosen, lengths.sum((0, 1)).double(), winner
 
 
+def search(rows: Rows, groups: Groups, out: Tensor) -> tuple[Tensor, Tensor]:
+    """Find the longest of rows (R, 3, C) without gradients: out (P, 3, C) is filled with them.
+
+    Returns Σ‖·‖² over all places, and the winners, counted from the first row of their group.
+    """
+    shape = (groups.centres, out.shape[2])
+    winner, sums = torch.empty(shape, dtype=torch.int32), out.new_empty(shape)
+    for x, chunk in rows:
+        found = (whole[chunk.centres] for whole in (winner, out, sums))
+        run(edge_loops.longest_rows, x, groups.start, groups.weight, chunk.first, *found)
+    return sums.double().sum(0), winner
+
+
 def _longest_linear(
     y: Tensor, z: Tensor, weight: Tensor, mean: Tensor, power: Power, c: float, groups: Groups
 ) -> tuple[Tensor, Tensor, Tensor]:
-    shape = (groups.centres, weight.shape[0])
-    winner, out, sums = torch.empty(shape, dtype=torch.int32), y.new_empty(shape[0], 3, shape[1]), y.new_empty(shape)
-    for h, chunk in _chunks(y, z, power, c, groups):
-        found = (x[chunk.centres] for x in (winner, out, sums))
-        run(edge_loops.longest_rows, times(h, weight), groups.start, groups.weight, chunk.first, *found)
-    return out, sums.double().sum(0), winner
+    products = ((times(h, weight), chunk) for h, chunk in _chunks(y, z, power, c, groups))
+    out = y.new_empty(groups.centres, 3, weight.shape[0])
+    return out, *search(products, groups, out)
 
 
 def _longest_linear_back(of_out: Tensor, of_sums: Tensor, *saved: Any) -> tuple:
@@ -214,7 +289,7 @@ def _longest_linear_back(of_out: Tensor, of_sums: Tensor, *saved: Any) -> tuple:
         given = (winner[chunk.centres], of_out[chunk.centres], of_h, partial)
         run(edge_loops.longest_rows_back, h, weight, groups.start, groups.weight, chunk.first, *given)
         pull.take(of_h, chunk)
-    return pull.finish(partial.sum(0) + tilted @ gram, mean, groups)
+    return pull.finish(mean, groups, partial.sum(0) + tilted @ gram)
 
 
 def longest_linear(
@@ -247,7 +322,7 @@ def _outer_sum_back(
         torch.bmm(h.view(-1, groups.size, h[0].numel()), given, out=of_w[chunk.centres])
         torch.bmm(w[chunk.centres], given.mT, out=of_h.view(-1, groups.size, h[0].numel()))
         pull.take(of_h, chunk)
-    return pull.finish(of_w, mean, groups)
+    return pull.finish(mean, groups, of_w)
 
 
 def outer_sum(y: Tensor, z: Tensor | None, w: Tensor, power: Power, c: float, groups: Groups) -> Tensor:

@@ -94,18 +94,22 @@ def _gates(s, scale, shift, gated, factor, gate):  # type: ignore[no-untyped-def
 
 @loop(fastmath={"contract"})
 def activate(s, y, z, neighbour, start, first, last, scale, shift, unit, gated, slope, real, imaginary):  # type: ignore[no-untyped-def]
-    """Both parts of the rows of some centres behind batch-norm, leaky ReLU (slope) and gate: (rows, C), (rows, 3, C)."""
+    """Both parts of the rows of some centres behind batch-norm, leaky ReLU (slope) and gate: (rows, C), (rows, 3, C).
+
+    s, and y if z is empty, hold the rows of these centres only.
+    """
     channels, one = s.shape[1], s.dtype.type(1)
     for i in prange(first, last):
         room, gate = np.empty((3, channels), s.dtype), np.empty(channels, s.dtype)
         for r in range(start[i], start[i + 1]):
-            e, here, out = _edge(y, z, neighbour[r], i, r, room), s[r], real[r - start[first]]
+            q = r - start[first]
+            e, here, out = _edge(y, z, neighbour[r], i, q, room), s[q], real[q]
             _gates(here, scale, shift, gated, _size(e, unit) if unit > 0 else one, gate)
             for c in range(channels):
                 u = scale[c] * here[c] + shift[c]
                 out[c] = u if u > 0 else slope * u
             for d in range(3):
-                row, to = e[d], imaginary[r - start[first], d]
+                row, to = e[d], imaginary[q, d]
                 for c in range(channels):
                     to[c] = gate[c] * row[c]
 

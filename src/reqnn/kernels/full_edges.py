@@ -96,19 +96,43 @@ class Pull(Ends):
         return self.of_s, self.of_y, self.of_z, of_scale, of_shift
 
 
+Activated = tuple[Tensor, Tensor, Tensor | None, Tensor, Tensor, Activation, Groups]
+"""s, y, z, scale, shift, what is put off, and the groups."""
+
+
+def as_loops_want(features: Activated) -> tuple[tuple[Tensor, ...], Activation, Groups]:
+    """The tensors, the activation and the groups."""
+    s, y, z, scale, shift, activation, groups = features
+    return (s, y, or_empty(y, z), scale, shift), activation, groups
+
+
+def activated_of(before: tuple[Tensor, ...], activation: Activation, chunk: Chunk) -> tuple[Tensor, Tensor]:
+    """Both parts of a chunk of rows, without gradients, from those of all rows."""
+    s, y, z, scale, shift = before
+    return activated_rows((s[chunk.part], y if len(z) else y[chunk.part], z), scale, shift, activation, chunk)
+
+
+def activated_rows(
+    parts: tuple[Tensor, Tensor, Tensor], scale: Tensor, shift: Tensor, activation: Activation, chunk: Chunk
+) -> tuple[Tensor, Tensor]:
+    """Both parts of a chunk of rows, without gradients; of s, y and z, s and, if z is empty, y are of these rows only."""
+    s = parts[0]
+    real, imaginary = torch.empty_like(s), s.new_empty(s.shape[0], 3, s.shape[1])
+    constants = (*chunk.where, scale, shift, *activation.constants)
+    run(full_edge_loops.activate, *parts, *constants, real, imaginary)
+    return real, imaginary
+
+
 def _activated(
     s: Tensor, y: Tensor, z: Tensor, scale: Tensor, shift: Tensor, activation: Activation, groups: Groups
 ) -> tuple[Tensor, Tensor]:
-    real, imaginary = torch.empty_like(s), s.new_empty(s.shape[0], 3, s.shape[1])
-    constants = (*groups.whole.where, scale, shift, *activation.constants)
-    run(full_edge_loops.activate, s, y, z, *constants, real, imaginary)
-    return real, imaginary
+    return activated_rows((s, y, z), scale, shift, activation, groups.whole)
 
 
 def _activated_back(of_real: Tensor, of_imaginary: Tensor, *saved: Any) -> tuple[Tensor, ...]:
     *before, activation, groups = saved
     pull = Pull((*before,), activation)
-    for chunk in groups.chunks():
+    for chunk in groups.chunks(pull.s.shape[1]):
         pull.activation_back(of_real[chunk.part], of_imaginary[chunk.part], chunk)
     return pull.finish()
 
@@ -125,7 +149,7 @@ def activated(
     return out
 
 
-Chunks = Iterable[tuple[Tensor, Tensor, Tensor, Chunk]]
+Chunks = Iterable[tuple[tuple[Tensor, Tensor, Tensor], Chunk]]
 """s of some rows, their edges as y and z, and which rows they are."""
 
 
@@ -134,22 +158,22 @@ def pool(chunks: Chunks, scale: Tensor, shift: Tensor, activation: Activation, g
     shape = (groups.centres, len(scale))
     largest, imaginary = scale.new_empty(shape), scale.new_empty(shape[0], 3, shape[1])
     winner = torch.empty(shape, dtype=torch.int32)
-    for s, y, z, chunk in chunks:
+    for parts, chunk in chunks:
         constants = (*chunk.counted, scale, shift, *activation.constants)
-        run(full_edge_loops.pool, s, y, z, *constants, largest, winner, imaginary)
+        run(full_edge_loops.pool, *parts, *constants, largest, winner, imaginary)
     return largest, imaginary, winner
 
 
 def _pooled(
     s: Tensor, y: Tensor, z: Tensor, scale: Tensor, shift: Tensor, activation: Activation, groups: Groups
 ) -> tuple[Tensor, Tensor, Tensor]:
-    return pool([(s, y, z, groups.whole)], scale, shift, activation, groups)
+    return pool([((s, y, z), groups.whole)], scale, shift, activation, groups)
 
 
 def _pooled_back(of_largest: Tensor, of_imaginary: Tensor, *saved: Any) -> tuple[Tensor, ...]:
     *before, winner, activation, groups = saved
     pull = Pull((*before,), activation)
-    for chunk in groups.chunks():
+    for chunk in groups.chunks(pull.s.shape[1]):
         pull.activation_back(of_largest, of_imaginary, chunk, winner)
     return pull.finish()
 

@@ -12,7 +12,8 @@ from torch import Tensor
 
 from reqnn.kernels.run import loops_run_on
 
-ROWS = 2048  # rows that are worked on at a time: their features stay in the cache between one layer and the next
+ROWS = 4096  # rows that are worked on at a time: their features stay in the cache between one layer and the next
+NUMBERS = 2**20  # rows times channels, likewise
 
 
 @dataclass(frozen=True, eq=False)
@@ -101,18 +102,18 @@ class Groups:
         """All centres."""
         return Chunk(self, 0, self.centres, slice(0, self.rows))
 
-    def chunks(self) -> Iterator[Chunk]:
-        """All centres in their order, some thousand rows at a time."""
-        starts, first = self.start.numpy(), 0
+    def chunks(self, channels: int) -> Iterator[Chunk]:
+        """All centres in their order, some thousand rows at a time, fewer if there are many channels."""
+        starts, first, rows = self.start.numpy(), 0, min(ROWS, NUMBERS // channels)
         while first < self.centres:
-            last = int(starts.searchsorted(starts[first] + ROWS, side="right")) - 1
+            last = int(starts.searchsorted(starts[first] + rows, side="right")) - 1
             last = min(max(last, first + 1), self.centres)
             yield Chunk(self, first, last, slice(int(starts[first]), int(starts[last])))
             first = last
 
-    def widest(self) -> int:
+    def widest(self, channels: int) -> int:
         """The number of rows of the largest chunk."""
-        return max(len(chunk) for chunk in self.chunks())
+        return max(len(chunk) for chunk in self.chunks(channels))
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,6 +128,10 @@ class Chunk:
     def __len__(self) -> int:
         """The number of rows."""
         return self.part.stop - self.part.start
+
+    def of(self, groups: Groups) -> Chunk:
+        """The same rows of other groups with the same numbers of neighbours: stored ones, or gathered ones."""
+        return self if groups is self.groups else Chunk(groups, self.first, self.last, self.part)
 
     @property
     def centres(self) -> slice:

@@ -1,4 +1,4 @@
-"""Products of many rows with one matrix, x·Wᵀ, and of many rows with as many others, aᵀ·b, by the fastest way at hand.
+"""Products of rows with one matrix, x·Wᵀ, of all pairs of rows, and of rows with as many others, aᵀ·b, the fastest way.
 
 On CPUs where oneDNN's kernels are ahead of the BLAS that torch links, as on AMD's, they take half the time. torch lets them be
 called as the linear layer of its compiler and as the weight gradient of a 1×1 convolution.
@@ -22,6 +22,15 @@ def times(rows: Tensor, weight: Tensor) -> Tensor:
         return F.linear(rows, weight)
     out: Tensor = _Times.apply(rows, weight) if torch.is_grad_enabled() else _linear(rows, weight)
     return out
+
+
+def pairs(a: Tensor, b: Tensor) -> Tensor:
+    """⟨a_n, b_m⟩ of all pairs of rows, matrix by matrix. Shapes: a (*, N, D), b (*, M, D) → (*, N, M)"""
+    alike = a.shape[:-2] == b.shape[:-2] and a.shape[:-2].numel() > 0 and a.dim() > 2
+    if not alike or a.shape[-2] < FEWEST_ROWS or not _onednn_serves(a, b, min(b.shape[-2:])):
+        return a @ b.mT
+    matrices = zip(a.flatten(0, -3), b.flatten(0, -3), strict=True)
+    return torch.stack([times(rows, weight) for rows, weight in matrices]).unflatten(0, a.shape[:-2])
 
 
 def outer(a: Tensor, b: Tensor) -> Tensor:
@@ -60,13 +69,15 @@ def _linear(rows: Tensor, weight: Tensor) -> Tensor:
 
 def _onednn_serves(a: Tensor, b: Tensor, narrowest: int) -> bool:
     """Whether oneDNN computes the same, in float32 throughout, and is worth its call."""
-    if not all(type(x) in (Tensor, torch.nn.Parameter) and x.device.type == "cpu" for x in (a, b)):
-        return False
-    if a.dtype != torch.float32 or b.dtype != torch.float32 or narrowest < FEWEST_CHANNELS:
+    if narrowest < FEWEST_CHANNELS or a.dtype != torch.float32 or b.dtype != torch.float32:
         return False
     if a.numel() < FEWEST_ROWS * a.shape[-1] or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
+        return False
+    plain = (Tensor, torch.nn.Parameter)
+    if type(a) not in plain or type(b) not in plain or not a.is_cpu or not b.is_cpu:
         return False
     if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active() or torch.is_autocast_enabled("cpu"):
         return False
     onednn: Any = torch.backends.mkldnn
-    return bool(onednn.enabled) and all(x.fp32_precision in ("none", "ieee") for x in (onednn.conv, onednn.matmul))
+    exact = onednn.conv.fp32_precision in ("none", "ieee") and onednn.matmul.fp32_precision in ("none", "ieee")
+    return exact and bool(onednn.enabled)

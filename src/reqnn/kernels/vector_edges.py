@@ -35,7 +35,7 @@ def _lengths(y: Tensor, z: Tensor, groups: Groups) -> Tensor:
 
 def _lengths_back(gradient: Tensor, y: Tensor, z: Tensor, groups: Groups) -> tuple[Tensor, Tensor]:
     ends, (of_lengths, of_squares) = Ends(y, z), gradient.to(y.dtype)
-    for chunk in groups.chunks():
+    for chunk in groups.chunks(y.shape[2]):
         of_e = ends.room(chunk)
         run(vector_loops.measure_back, y, z, *groups.weighted, chunk.first, chunk.last, of_lengths, of_squares, of_e)
         ends.take(of_e, chunk)
@@ -129,7 +129,7 @@ def _activated(*inputs: Any) -> Tensor:
 def _activated_back(gradient: Tensor, *inputs: Any) -> tuple:
     *tensors, groups = inputs
     pull = _Pull(tuple(tensors))
-    for chunk in groups.chunks():
+    for chunk in groups.chunks(tensors[0].shape[2]):
         pull.take(gradient[chunk.part], chunk)
     return pull.finish()
 
@@ -146,8 +146,8 @@ def activated(y: Tensor, z: Tensor | None, pending: Pending, groups: Groups) -> 
 def _linear(weight: Tensor, *inputs: Any) -> Tensor:
     *tensors, groups = inputs
     y: Tensor = tensors[0]
-    buffer, out = y.new_empty(groups.widest(), *y.shape[1:]), y.new_empty(groups.rows, 3, weight.shape[0])
-    for chunk in groups.chunks():
+    buffer, out = y.new_empty(groups.widest(y.shape[2]), *y.shape[1:]), y.new_empty(groups.rows, 3, weight.shape[0])
+    for chunk in groups.chunks(y.shape[2]):
         h = buffer[: len(chunk)]
         run(vector_loops.activate, *tensors, *chunk.where, h)
         torch.mm(h.flatten(0, 1), weight.T, out=out[chunk.part].flatten(0, 1))
@@ -157,8 +157,8 @@ def _linear(weight: Tensor, *inputs: Any) -> Tensor:
 def _linear_back(gradient: Tensor, weight: Tensor, *inputs: Any) -> tuple:
     *tensors, groups = inputs
     pull, of_weight = _Pull(tuple(tensors)), torch.zeros_like(weight)
-    buffer = tensors[0].new_empty(2, groups.widest(), *tensors[0].shape[1:])
-    for chunk in groups.chunks():
+    buffer = tensors[0].new_empty(2, groups.widest(tensors[0].shape[2]), *tensors[0].shape[1:])
+    for chunk in groups.chunks(tensors[0].shape[2]):
         h, of_h = buffer[:, : len(chunk)]
         given = gradient[chunk.part].flatten(0, 1)
         run(vector_loops.activate, *tensors, *chunk.where, h)
@@ -186,7 +186,7 @@ def _mean(*inputs: Any) -> Tensor:
 def _mean_back(gradient: Tensor, *inputs: Any) -> tuple:
     *tensors, groups = inputs
     pull = _Pull(tuple(tensors), pooled=True)
-    for chunk in groups.chunks():
+    for chunk in groups.chunks(tensors[0].shape[2]):
         pull.take(gradient, chunk)
     return pull.finish()
 

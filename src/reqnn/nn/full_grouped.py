@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor
@@ -16,10 +16,10 @@ from torch import Tensor
 from reqnn.kernels import full_edges, full_layers
 from reqnn.kernels.edges import rows as edge_rows
 from reqnn.kernels.full_edges import Activation
-from reqnn.kernels.full_layers import First, Next
-from reqnn.kernels.groups import Groups
-from reqnn.kernels.rows import from_rows
+from reqnn.kernels.full_layers import First
+from reqnn.kernels.groups import Chunk
 from reqnn.kernels.run import loops_run_on
+from reqnn.nn.on_groups import OnGroups, Step, Steps, placed
 from reqnn.tensor.gathered import Gathered, Summed, Waiting
 from reqnn.tensor.quaternion_tensor import GradMode
 from reqnn.tensor.terms import constant_along, same_index
@@ -47,40 +47,49 @@ class Weights:
 
 
 @dataclass(frozen=True, eq=False)
-class Stored:
-    """Rows of both parts: s (R, C) and y (R, 3, C)."""
+class Next:
+    """A later layer, of features that are put off."""
 
-    s: Tensor
-    y: Tensor
+    before: FullGrouped
+    weights: Weights
 
     @property
     def width(self) -> int:
         """The number of channels."""
-        return self.s.shape[1]
-
-    def stored(self) -> tuple[Tensor, Tensor, Tensor | None]:
-        """s, y and no z."""
-        return self.s, self.y, None
+        return self.weights.vectors.shape[0]
 
 
 @dataclass(frozen=True, eq=False)
-class FullGrouped(Summed):
+class Total:
+    """The sum of two features that are put off, the second one times a number."""
+
+    before: FullGrouped
+    other: FullGrouped
+    factor: float
+
+    @property
+    def width(self) -> int:
+        """The number of channels."""
+        return self.before.width
+
+
+@dataclass(frozen=True, eq=False)
+class FullGrouped(OnGroups):
     """Rows of full quaternions on groups of neighbours.
 
     Attributes:
-        groups, place, origin, axis, mode: as of `reqnn.nn.grouped.Grouped`.
         layer: what gives the real parts s (R, C) and the imaginary parts y_j + z_i, rows of their own if z is None.
+        like: a tensor with the dtype and device of the rows.
         scale, shift: of the batch-norm, (C,); None without one.
         activation: what is put off for the imaginary part.
         phi: the activation of the real part, None without one.
+        mode: whether gradients are recorded.
         cell: holds s, y and z once they are computed, for all that share them.
     """
 
-    groups: Groups
-    place: Tensor
-    origin: Tensor
-    axis: int
-    layer: First | Next | Stored
+    parts: ClassVar[int] = 4
+
+    layer: First | Next | Total
     like: Tensor
     scale: Tensor | None = None
     shift: Tensor | None = None
@@ -88,29 +97,35 @@ class FullGrouped(Summed):
     phi: Phi | None = None
     sources: tuple[Waiting, ...] = ()
     mode: GradMode = field(default_factory=GradMode)
-    cell: dict[str, tuple[Tensor, Tensor, Tensor | None]] = field(default_factory=dict)
+    cell: dict[str, Any] = field(default_factory=dict)
 
     @property
     def width(self) -> int:
         """The number of channels."""
         return self.layer.width
 
-    @property
-    def places(self) -> torch.Size:
-        """The logical shape without the channels."""
-        return self.place.shape
+    def new_empty(self, *shape: int) -> Tensor:
+        """A tensor with the dtype and device of the rows."""
+        return self.like.new_empty(shape)
 
-    @cached_property
-    def raw(self) -> Tensor:
-        """Something with the shape, dtype and device of the components that takes no memory."""
-        return self.like.new_empty(1).expand(4, *self.places[: self.axis], self.width, *self.places[self.axis :])
-
-    def parts(self) -> tuple[Tensor, Tensor, Tensor | None]:
+    def stored(self) -> tuple[Tensor, Tensor, Tensor | None]:
         """s, y and z; computed now, and once."""
-        if "parts" not in self.cell:
+        if "rows" not in self.cell:
             with self.mode():
-                self.cell["parts"] = self.layer.stored()
-        return self.cell["parts"]
+                self.cell["rows"] = self._computed(self.layer)
+        return self.cell["rows"]
+
+    def _computed(self, layer: First | Next | Total) -> tuple[Tensor, Tensor, Tensor | None]:
+        if isinstance(layer, First):
+            return layer.stored()
+        if self._walks:
+            s, y = self.new_empty(self.groups.rows, self.width), self.new_empty(self.groups.rows, 3, self.width)
+            for (real, imaginary, _), chunk in self._walk(Steps(storing=True)):
+                s[chunk.part], y[chunk.part] = real, imaginary
+            return s, y, None
+        if isinstance(layer, Next):
+            return *full_layers.linear(layer.before._behind(), layer.weights.of_rows(), layer.weights.count), None
+        return *full_layers.total(layer.before._behind(), layer.other._behind(), layer.factor), None
 
     def _affine(self) -> tuple[Tensor, Tensor]:
         scale = self.like.new_ones(self.width) if self.scale is None else self.scale
@@ -121,60 +136,103 @@ class FullGrouped(Summed):
         """Whether the loops know the activation of the real part."""
         return self.phi is None or self.activation.slope != 1
 
+    def _behind(self) -> full_edges.Activated:
+        """What the next layer takes: rows, and what is put off."""
+        groups = self.groups if isinstance(self.layer, First) else self.groups.stored
+        if self._leaky:
+            return *self.stored(), *self._affine(), self.activation, groups
+        return *self.rows(), None, self.like.new_ones(self.width), self.like.new_zeros(self.width), Activation(), groups.stored
+
     def rows(self) -> tuple[Tensor, Tensor]:
         """Both parts of every row: (R, C), (R, 3, C)."""
-        s, y, z = self.parts()
+        s, y, z = self.stored()
         if self.scale is None and self.phi is None:
             return s, edge_rows(y, z, self.groups)
         real, imaginary = full_edges.activated(s, y, z, *self._affine(), self.activation, self.groups)
         return real if self._leaky or self.phi is None else self.phi(real), imaginary
 
-    def components(self) -> Tensor:
-        """The values, (4, *shape)."""
+    def values(self) -> Tensor:
+        """All rows, (R, 4, C)."""
         real, imaginary = self.rows()
-        both = torch.cat([real[:, None], imaginary], 1)
-        if self.groups.padded:
-            both = both.index_select(0, self.groups.place.reshape(-1))
-        return from_rows(both.index_select(0, self.place.reshape(-1)).view(*self.places, 4, -1), self.axis)
-
-    def squared_norm(self) -> Tensor:
-        """‖q‖² of each element."""
-        return self.components().square().sum(0)
-
-    def mapped(self, function: Callable[[Tensor], Tensor], axis: int) -> FullGrouped:
-        """Apply a structural operation to the places; channels are on `axis` then."""
-        return replace(self, place=function(self.place), axis=axis)
+        return torch.cat([real[:, None], imaginary], 1)
 
     def total(self, axis: int, weights: Tensor | None = None) -> Tensor | None:
         """No loop of its own."""
         return None
 
-    def plus(self, other: Summed, factor: float) -> FullGrouped | None:
-        """Both row by row, if they are on the same groups in the same order."""
-        if not isinstance(other, FullGrouped) or self.groups.index is not other.groups.index or self.axis != other.axis:
-            return None
-        a, b = self.place, other.place
-        if (a.data_ptr(), a.shape, a.stride()) != (b.data_ptr(), b.shape, b.stride()) or self.width != other.width:
-            return None
-        (real, imaginary), (more, rotating) = self.rows(), other.rows()
-        total = Stored(torch.add(real, more, alpha=factor), torch.add(imaginary, rotating, alpha=factor))
-        return FullGrouped(self.groups.stored, self.place, self.origin, self.axis, total, self.like)
+    # -- a chunk of rows at a time, without gradients ------------------------------------------------------------------
+
+    @property
+    def _walks(self) -> bool:
+        """Whether rows need not be stored, as nobody will ask for their gradient."""
+        return not self.mode.grad and loops_run_on(self.like)
+
+    def _walk(self, steps: Steps) -> full_edges.Chunks:
+        """s, y and z of all chunks."""
+        step = self._plain(steps)
+        return ((step(chunk), chunk) for chunk in self.groups.chunks(self.width))
+
+    def _plain(self, steps: Steps) -> Step:
+        """s, y and z of a chunk."""
+        return steps.of(id(self.cell), lambda: self._of_chunk(self.layer, steps))
+
+    def _of_chunk(self, layer: First | Next | Total, steps: Steps) -> Callable[[Chunk], tuple[Tensor, Tensor, Tensor]]:
+        none = self.new_empty(0, 3, self.width)
+        if "rows" in self.cell or steps.again(self.cell):
+            s, y, z = self.stored()
+            return lambda chunk: (s[chunk.part], y[chunk.part], none) if z is None else (s[chunk.part], y, z)
+        if isinstance(layer, First):
+            return lambda chunk: (layer.of_chunk(chunk.of(layer.groups)), layer.y, layer.z)
+        before = layer.before._activated(steps)
+        if isinstance(layer, Next):
+            weights = layer.weights.of_rows()
+
+            def product(chunk: Chunk) -> tuple[Tensor, Tensor, Tensor]:
+                real, imaginary = before(chunk)
+                _, found = full_layers.maps_of(imaginary, weights[2], layer.weights.count)
+                return *full_layers.products(real, imaginary, found, weights), none
+
+            return product
+        other = layer.other._activated(steps)
+
+        def both(chunk: Chunk) -> tuple[Tensor, Tensor, Tensor]:
+            (real, imaginary), (more, rotating) = before(chunk), other(chunk)
+            return torch.add(real, more, alpha=layer.factor), torch.add(imaginary, rotating, alpha=layer.factor), none
+
+        return both
+
+    def _activated(self, steps: Steps) -> Step:
+        """Both parts of a chunk behind what is put off."""
+
+        def make() -> Callable[[Chunk], tuple[Tensor, Tensor]]:
+            plain, affine, phi = self._plain(steps), self._affine(), None if self._leaky else self.phi
+
+            def activated(chunk: Chunk) -> tuple[Tensor, Tensor]:
+                real, imaginary = full_edges.activated_rows(plain(chunk), *affine, self.activation, chunk.of(self.groups))
+                return real if phi is None else phi(real), imaginary
+
+            return activated
+
+        return steps.of((id(self.cell), id(self.scale), id(self.phi)), make)
 
     # -- layers ------------------------------------------------------------------------------------------------------
 
+    def _made(self, layer: Next | Total, *sources: Waiting) -> FullGrouped:
+        return FullGrouped(self.groups, self.place, self.origin, self.axis, layer, self.like, sources=sources)
+
     def linear(self, weights: Weights) -> FullGrouped:
         """The rule of linear maps, row by row."""
-        (scale, shift), activation, groups = self._affine(), self.activation, self.groups
-        s, y, z = self.parts()
-        if not self._leaky:
-            (s, y), z = self.rows(), None
-            scale, shift, activation, groups = torch.ones_like(scale), torch.zeros_like(shift), Activation(), groups.stored
-        layer = Next(s, y, z, scale, shift, weights.of_rows(), activation, weights.count, groups)
-        return FullGrouped(self.groups.stored, self.place, self.origin, self.axis, layer, self.like)
+        return self._made(Next(self, weights), *self.sources)
+
+    def plus(self, other: Summed, factor: float) -> FullGrouped | None:
+        """Both row by row, if they are on the same groups in the same order."""
+        if not isinstance(other, FullGrouped) or not self.beside(other):
+            return None
+        return self._made(Total(self, other, factor), *self.sources, *other.sources)
 
     def moments(self) -> Tensor:
         """Σ s and Σ s² over all places, (2, C) float64."""
-        return full_edges.moments(self.parts()[0], self.groups)
+        return full_edges.moments(self.stored()[0], self.groups)
 
     def normed(self, scale: Tensor, shift: Tensor, unit: float) -> FullGrouped:
         """Behind a batch-norm."""
@@ -185,18 +243,13 @@ class FullGrouped(Summed):
         done = Activation(self.activation.unit, True, 1.0 if slope is None else slope)
         return replace(self, phi=phi, activation=done)
 
-    def groups_along(self, axis: int) -> bool:
-        """Whether an axis of the places runs over the neighbours of each centre, the centres in their order."""
-        return self.groups.along(self.place, self.origin, axis)
-
     def pooled(self) -> tuple[Tensor, Tensor, Tensor]:
         """The largest real parts (P, C), the mean imaginary parts (P, 3, C), and the winner's place in its group (P, C)."""
-        recorded = self.mode.grad or torch.is_grad_enabled()
-        if recorded or "parts" in self.cell or isinstance(self.layer, Stored) or not loops_run_on(self.like):
-            found = full_edges.pooled(*self.parts(), *self._affine(), self.activation, self.groups)
+        if self._walks:
+            largest, imaginary, winner = full_edges.pool(self._walk(Steps()), *self._affine(), self.activation, self.groups)
+            index = self.groups.places_of(winner)
         else:
-            found = full_layers.pooled(self.layer, *self._affine(), self.activation)
-        largest, imaginary, index = found
+            largest, imaginary, index = full_edges.pooled(*self.stored(), *self._affine(), self.activation, self.groups)
         return largest if self.phi is None else self.phi(largest), imaginary, index
 
 
@@ -220,7 +273,4 @@ def first_layer(form: Gathered, weights: Weights, axis: int) -> FullGrouped:
     z = y.new_zeros(groups.centres, *y.shape[1:]) if z is None else z
     q = p.new_zeros(groups.centres, *p.shape[1:]) if q is None else q
     layer = First(p, q, a, b, weights.invariants, weights.count, y, z, groups)
-    shape = form.places
-    origin = torch.arange(shape.numel(), device=y.device)
-    place = origin.view(*shape[:axis], *shape[axis + 1 :], shape[axis]).movedim(-1, axis)
-    return FullGrouped(groups, place, origin, form.axis, layer, y)
+    return FullGrouped(groups, *placed(form, axis), form.axis, layer, y)

@@ -2,26 +2,31 @@
 
     edges    e = y_j + z_i, then s·e (batch-norm) and the ReLU rule
     product  W·ReLU(s·e), then again s and the ReLU rule
+    total    the sum of two such, then again
 
 Max-pooling may come before the batch-norm and the ReLU that precede it: the batch-norm scales a channel by one number and the
 ReLU's output norm r²/max(r, c) grows strictly with its input norm r. So `longest` searches among edges, or among products while
-they are computed, and only winners are normalised. The statistic of a batch-norm is measured in the same loop.
+they are computed, and only winners are normalised. The statistic of a batch-norm is measured in the same loop. If no gradients
+are recorded, a chunk of rows goes through all layers up to the pooling before the next one is read, and no layer is stored.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from reqnn.kernels import edges, rows
-from reqnn.kernels.groups import Groups
+from reqnn.kernels.groups import Chunk, Groups
 from reqnn.kernels.power import Power
-from reqnn.kernels.rows import from_rows
+from reqnn.kernels.products import times
+from reqnn.kernels.rows import from_rows, relu
+from reqnn.kernels.run import loops_run_on
 from reqnn.nn.deferred import scaled
+from reqnn.nn.on_groups import OnGroups, Step, Steps, placed
 from reqnn.tensor import Context
 from reqnn.tensor.gathered import Gathered, Summed, Waiting, form_of
 from reqnn.tensor.quaternion_tensor import GradMode, QuaternionTensor
@@ -55,9 +60,9 @@ class Statistic:
     def resolve(self) -> Power:
         """The statistic, measured by a loop of its own if nobody has; its derivative belongs to the rows it is applied to."""
         if self._power is None:
-            y, z, groups = self._grouped.stored()
+            sums = self._grouped.total_power()
             with torch.no_grad():
-                self._measured(self.norm.power_of(edges.total_power(y, z, groups), float(groups.count)))
+                self._measured(self.norm.power_of(sums, float(self._grouped.groups.count)))
         assert self._power is not None
         return self._power
 
@@ -73,86 +78,147 @@ def one(width: int, like: Tensor) -> Power:
 
 
 @dataclass(frozen=True, eq=False)
-class Grouped(Summed):
-    """ReLU(s·x) with x the edges, or W·x of others that are put off.
+class Edges:
+    """y_j + z_i; rows of their own if z is None. Shapes: y (M, 3, C), z (P, 3, C)"""
+
+    y: Tensor
+    z: Tensor | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Product:
+    """W·value of features that are put off. Shapes: weight (O, C)"""
+
+    before: Grouped
+    weight: Tensor
+
+
+@dataclass(frozen=True, eq=False)
+class Total:
+    """The sum of two features that are put off, the second one times a number."""
+
+    before: Grouped
+    other: Grouped
+    factor: float
+
+
+@dataclass(frozen=True, eq=False)
+class Grouped(OnGroups):
+    """ReLU(s·x) with x the edges, or made of others that are put off.
 
     Attributes:
-        groups: P centres of K places each.
-        place: for every logical place its number among the P·K; every structural operation is the same operation on it.
-        origin: 0, …, P·K − 1, of which `place` is a view unless it was copied into another order.
-        axis: the logical axis of the channels.
-        y, z: the edges, or
-        before, weight: the features that W (O, C) multiplies.
+        layer: what x is.
         norm: the batch-norm's statistic, None without one.
         c: the constant of the ReLU rule, 0 without one.
         mode: whether gradients are recorded.
-        cell: holds the product once it is computed, for all that share it.
+        cell: holds x row by row, and Σ‖x‖², once they are computed, for all that share them.
     """
 
-    groups: Groups
-    place: Tensor
-    origin: Tensor
-    axis: int
-    y: Tensor | None = None
-    z: Tensor | None = None
-    before: Grouped | None = None
-    weight: Tensor | None = None
+    layer: Edges | Product | Total
     norm: Statistic | None = None
     c: float = 0.0
     sources: tuple[Waiting, ...] = ()
     mode: GradMode = field(default_factory=GradMode)
-    cell: dict[str, Tensor] = field(default_factory=dict)
+    cell: dict[str, Any] = field(default_factory=dict)
 
     @property
     def width(self) -> int:
         """The number of channels."""
-        held = self.y if self.y is not None else self.weight
-        assert held is not None
-        return held.shape[2] if self.y is not None else held.shape[0]
+        layer = self.layer
+        if isinstance(layer, Edges):
+            return layer.y.shape[2]
+        return layer.weight.shape[0] if isinstance(layer, Product) else layer.before.width
 
     @property
     def _like(self) -> Tensor:
-        return self.y if self.y is not None else self.weight  # type: ignore[return-value]
+        layer = self.layer
+        if isinstance(layer, Edges):
+            return layer.y
+        return layer.weight if isinstance(layer, Product) else layer.before._like
+
+    def new_empty(self, *shape: int) -> Tensor:
+        """A tensor with the dtype and device of the rows."""
+        return self._like.new_empty(shape)
 
     @property
     def pending(self) -> bool:
         """Whether a batch-norm or ReLU is put off."""
         return self.norm is not None or self.c > 0
 
-    @cached_property
-    def raw(self) -> Tensor:
-        """Something with the shape, dtype and device of the components that takes no memory."""
-        return self._like.new_empty(1).expand(3, *self.place.shape[: self.axis], self.width, *self.place.shape[self.axis :])
-
     def power(self) -> Power:
         """What the pending batch-norm divides by."""
         return one(self.width, self._like) if self.norm is None else self.norm.resolve()
 
     def stored(self) -> tuple[Tensor, Tensor | None, Groups]:
-        """What is put off is applied to these: y, z and groups; a product is computed now, and once."""
-        if self.y is not None:
-            return self.y, self.z, self.groups
-        if "product" not in self.cell:
-            assert self.before is not None
-            assert self.weight is not None
+        """What is put off is applied to these: y, z and groups; rows are computed now, and once."""
+        if isinstance(self.layer, Edges):
+            return self.layer.y, self.layer.z, self.groups
+        if "rows" not in self.cell:
             with self.mode():
-                y, z, groups = self.before.stored()
-                self.cell["product"] = edges.linear(y, z, self.weight, self.before.power(), self.before.c, groups)
-        return self.cell["product"], None, self.groups.stored
+                self.cell["rows"] = self._computed(self.layer)
+        return self.cell["rows"], None, self.groups.stored
 
-    def components(self) -> Tensor:
-        """The values, (3, *shape)."""
-        dense = self.rows()
-        placed = dense.index_select(0, self.groups.place.reshape(-1)) if self.groups.padded else dense
-        return from_rows(placed.index_select(0, self.place.reshape(-1)).view(*self.place.shape, 3, -1), self.axis)
+    def _computed(self, layer: Product | Total) -> Tensor:
+        if self._walks:
+            return edges.joined(self._walk(Steps(storing=True)), self.width, self.groups)
+        y, z, groups = layer.before.stored()
+        power, c = layer.before.power(), layer.before.c
+        if isinstance(layer, Product):
+            self.cell["sums"] = torch.zeros(self.width, dtype=torch.float64, device=y.device)
+            return edges.linear(y, z, layer.weight, power, c, groups, self.cell["sums"])
+        other = (*layer.other.stored(), layer.other.power(), layer.other.c)
+        return edges.total((y, z, groups, power, c), other, layer.factor)
 
-    def squared_norm(self) -> Tensor:
-        """‖q‖² of each element."""
-        return self.components().square().sum(0)
+    def total_power(self) -> Tensor:
+        """Σ‖x‖² over all places, (C,) float64, without a gradient."""
+        y, z, groups = self.stored()
+        return self.cell["sums"] if "sums" in self.cell else edges.total_power(y, z, groups)
 
-    def mapped(self, function: Any, axis: int) -> Grouped:
-        """Apply a structural operation to the places; channels are on `axis` then."""
-        return replace(self, place=function(self.place), axis=axis)
+    def values(self) -> Tensor:
+        """All rows, (R, 3, C)."""
+        y, z, groups = self.stored()
+        return edges.activated(y, z, self.power(), self.c, groups) if self.pending else edges.rows(y, z, groups)
+
+    # -- a chunk of rows at a time, without gradients ------------------------------------------------------------------
+
+    @property
+    def _walks(self) -> bool:
+        """Whether rows need not be stored, as nobody will ask for their gradient."""
+        return not self.mode.grad and not isinstance(self.layer, Edges) and loops_run_on(self._like)
+
+    def _walk(self, steps: Steps) -> Iterator[tuple[Tensor, Chunk]]:
+        """x of all chunks."""
+        step = self._plain(steps)
+        return ((step(chunk), chunk) for chunk in self.groups.chunks(self.width))
+
+    def _plain(self, steps: Steps) -> Step:
+        """x of a chunk."""
+        return steps.of(id(self.cell), lambda: self._of_chunk(self.layer, steps))
+
+    def _of_chunk(self, layer: Edges | Product | Total, steps: Steps) -> Callable[[Chunk], Tensor]:
+        if isinstance(layer, Edges):
+            return edges.chunks_of(layer.y, layer.z, one(self.width, layer.y), 0.0, self.groups)
+        if "rows" in self.cell or steps.again(self.cell):
+            rows = self.stored()[0]
+            return lambda chunk: rows[chunk.part]
+        before = layer.before._activated(steps)
+        if isinstance(layer, Product):
+            return lambda chunk: times(before(chunk), layer.weight)
+        other = layer.other._activated(steps)
+        return lambda chunk: torch.add(before(chunk), other(chunk), alpha=layer.factor)
+
+    def _activated(self, steps: Steps) -> Step:
+        """ReLU(s·x) of a chunk."""
+        if not self.pending:
+            return self._plain(steps)
+
+        def make() -> Callable[[Chunk], Tensor]:
+            if isinstance(self.layer, Edges):
+                return edges.chunks_of(self.layer.y, self.layer.z, self.power(), self.c, self.groups)
+            plain, power = self._plain(steps), self.power()
+            return lambda chunk: relu(plain(chunk), power, self.c)
+
+        return steps.of((id(self.cell), id(self.norm), self.c), make)
 
     # -- layers ------------------------------------------------------------------------------------------------------
 
@@ -166,28 +232,29 @@ class Grouped(Summed):
 
     def linear(self, weight: Tensor) -> Grouped:
         """W·value. Shapes: weight (O, C)"""
-        return Grouped(self.groups, self.place, self.origin, self.axis, before=self, weight=weight)
+        return Grouped(self.groups, self.place, self.origin, self.axis, Product(self, weight), sources=self.sources)
 
-    def groups_along(self, axis: int) -> bool:
-        """Whether an axis of the places runs over the neighbours of each centre, the centres in their order."""
-        return self.groups.along(self.place, self.origin, axis)
+    def plus(self, other: Summed, factor: float) -> Grouped | None:
+        """Both row by row, if they are on the same groups in the same order."""
+        if not isinstance(other, Grouped) or not self.beside(other):
+            return None
+        layer, sources = Total(self, other, factor), (*self.sources, *other.sources)
+        return Grouped(self.groups, self.place, self.origin, self.axis, layer, sources=sources)
 
     def longest(self) -> tuple[Tensor, Power | None, Tensor]:
         """The longest along the neighbours: rows (P, 3, C), to be scaled by the power and to go through the ReLU; its place."""
         measured = self.norm is not None and self.norm.norm.uses_batch
-        if self.y is not None:
-            found, sums, index = edges.longest(self.y, self.z, self.groups, measured)
+        if self._walks and "rows" not in self.cell:
+            found = self.new_empty(self.groups.centres, 3, self.width)
+            sums, winner = edges.search(self._walk(Steps()), self.groups, found)
+            index = self.groups.places_of(winner)
+        elif isinstance(self.layer, Product) and "rows" not in self.cell:
+            before = self.layer.before
+            y, z, groups = before.stored()
+            found, sums, index = edges.longest_linear(y, z, self.layer.weight, before.power(), before.c, groups)
         else:
-            assert self.before is not None
-            assert self.weight is not None
-            y, z, groups = self.before.stored()
-            found, sums, index = edges.longest_linear(y, z, self.weight, self.before.power(), self.before.c, groups)
+            found, sums, index = edges.longest(*self.stored(), measured)
         return found, None if self.norm is None else self.norm.take(sums, self.groups.count), index
-
-    @property
-    def places(self) -> torch.Size:
-        """The logical shape without the channels."""
-        return self.place.shape
 
     def total(self, axis: int, weights: Tensor | None = None) -> Tensor | None:
         """As a sum of outer products with one number per place."""
@@ -196,21 +263,6 @@ class Grouped(Summed):
         w = self._like.new_ones(()) if weights is None else weights.to(self._like.dtype)
         w = w.expand(self.places).movedim(axis, -1).reshape(self.groups.centres, self.groups.size, 1)
         return self.outer_sum(w).squeeze(-1).unflatten(0, [*self.places[:axis], *self.places[axis + 1 :]])
-
-    def plus(self, other: Summed, factor: float) -> Grouped | None:
-        """Both row by row, if they are on the same groups in the same order."""
-        if not isinstance(other, Grouped) or self.groups.index is not other.groups.index or self.axis != other.axis:
-            return None
-        a, b = self.place, other.place
-        if (a.data_ptr(), a.shape, a.stride()) != (b.data_ptr(), b.shape, b.stride()) or self.width != other.width:
-            return None
-        y = torch.add(self.rows(), other.rows(), alpha=factor)
-        return Grouped(self.groups.stored, self.place, self.origin, self.axis, y)
-
-    def rows(self) -> Tensor:
-        """The values of all rows, (R, 3, C)."""
-        y, z, groups = self.stored()
-        return edges.activated(y, z, self.power(), self.c, groups) if self.pending else edges.rows(y, z, groups)
 
     def outer_sum(self, weights: Tensor) -> Tensor:
         """Σ_j value_j ⊗ w_j over the neighbours. Shapes: weights (P, K, W) → (P, 3, C, W)"""
@@ -225,10 +277,7 @@ def grouped(form: Gathered) -> Grouped | None:
     if axis is None or found is None:
         return None
     y, z, groups = found
-    shape = form.places
-    origin = torch.arange(shape.numel(), device=y.device)
-    place = origin.view(*shape[:axis], *shape[axis + 1 :], shape[axis]).movedim(-1, axis)
-    return Grouped(groups, place, origin, form.axis, y, z, sources=form.sources)
+    return Grouped(groups, *placed(form, axis), form.axis, Edges(y, z), sources=form.sources)
 
 
 def grouped_features(x: Any) -> Grouped | None:

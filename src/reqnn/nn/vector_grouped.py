@@ -8,9 +8,7 @@ loop by whoever comes next. The statistics of the batch-norm are measured at onc
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -18,11 +16,10 @@ from torch import Tensor
 
 from reqnn.kernels import vector_edges
 from reqnn.kernels.edges import weighted_sum
-from reqnn.kernels.groups import Groups
 from reqnn.kernels.products import times
-from reqnn.kernels.rows import from_rows
 from reqnn.kernels.vector_edges import Pending
-from reqnn.nn.grouped import Grouped, grouped
+from reqnn.nn.grouped import Edges, Grouped, grouped
+from reqnn.nn.on_groups import OnGroups
 from reqnn.tensor.gathered import Gathered, Summed, Waiting, form_of
 from reqnn.tensor.terms import Block
 
@@ -48,20 +45,15 @@ class Product(Gathered):
 
 
 @dataclass(frozen=True, eq=False)
-class VectorGrouped(Summed):
+class VectorGrouped(OnGroups):
     """Vectors on groups of neighbours.
 
     Attributes:
-        groups, place, origin, axis: as of `reqnn.nn.grouped.Grouped`.
         y, z: the edges y_j + z_i; rows of their own if z is None and the groups are stored.
         pending: batch-norm and ReLU that are put off.
         product: what y and z were made of, if it is known.
     """
 
-    groups: Groups
-    place: Tensor
-    origin: Tensor
-    axis: int
     y: Tensor
     z: Tensor | None
     pending: Pending = field(default_factory=Pending)
@@ -73,34 +65,13 @@ class VectorGrouped(Summed):
         """The number of channels."""
         return self.y.shape[2]
 
-    @property
-    def places(self) -> torch.Size:
-        """The logical shape without the channels."""
-        return self.place.shape
+    def new_empty(self, *shape: int) -> Tensor:
+        """A tensor with the dtype and device of the rows."""
+        return self.y.new_empty(shape)
 
-    @cached_property
-    def raw(self) -> Tensor:
-        """Something with the shape, dtype and device of the components that takes no memory."""
-        return self.y.new_empty(1).expand(3, *self.places[: self.axis], self.width, *self.places[self.axis :])
-
-    def rows(self) -> Tensor:
-        """The values of all rows, (R, 3, C)."""
+    def values(self) -> Tensor:
+        """All rows, (R, 3, C)."""
         return vector_edges.activated(self.y, self.z, self.pending, self.groups)
-
-    def components(self) -> Tensor:
-        """The values, (3, *shape)."""
-        values = self.rows()
-        if self.groups.padded:
-            values = values.index_select(0, self.groups.place.reshape(-1))
-        return from_rows(values.index_select(0, self.place.reshape(-1)).view(*self.places, 3, -1), self.axis)
-
-    def squared_norm(self) -> Tensor:
-        """‖q‖² of each element."""
-        return self.components().square().sum(0)
-
-    def mapped(self, function: Callable[[Tensor], Tensor], axis: int) -> VectorGrouped:
-        """Apply a structural operation to the places; channels are on `axis` then."""
-        return replace(self, place=function(self.place), axis=axis)
 
     def _stored(self, y: Tensor) -> VectorGrouped:
         """Rows (R, 3, C) on the same places."""
@@ -108,11 +79,11 @@ class VectorGrouped(Summed):
 
     def settled(self) -> VectorGrouped:
         """The same with nothing put off."""
-        return self if self.pending.empty else self._stored(self.rows())
+        return self if self.pending.empty else self._stored(self.values())
 
     def as_grouped(self) -> Grouped:
         """The same rows for the paper's layers."""
-        return Grouped(self.groups.stored, self.place, self.origin, self.axis, self.rows())
+        return Grouped(self.groups.stored, self.place, self.origin, self.axis, Edges(self.values()))
 
     # -- layers ------------------------------------------------------------------------------------------------------
 
@@ -151,10 +122,6 @@ class VectorGrouped(Summed):
         shift = self.y.detach().mean(0)  # goes from one end to the other: differences keep their digits far from the origin
         return times(self.y - shift, direction), times(self.z + shift, direction)
 
-    def groups_along(self, axis: int) -> bool:
-        """Whether an axis of the places runs over the neighbours of each centre, the centres in their order."""
-        return self.groups.along(self.place, self.origin, axis)
-
     def total(self, axis: int, weights: Tensor | None = None) -> Tensor | None:
         """One loop over the neighbours."""
         if not self.groups_along(axis):
@@ -164,17 +131,14 @@ class VectorGrouped(Summed):
             out = vector_edges.mean(self.y, self.z, self.pending, groups) * groups.size
         else:
             w = weights.expand(self.places).movedim(axis, -1).reshape(groups.index.shape).to(self.y.dtype)
-            out = weighted_sum(self.rows(), groups.place, w)
+            out = weighted_sum(self.values(), groups.place, w)
         return out.unflatten(0, [*self.places[:axis], *self.places[axis + 1 :]])
 
     def plus(self, other: Summed, factor: float) -> VectorGrouped | None:
         """Both row by row, if they are on the same groups in the same order."""
-        if not isinstance(other, VectorGrouped) or self.groups.index is not other.groups.index or self.axis != other.axis:
+        if not isinstance(other, VectorGrouped) or not self.beside(other):
             return None
-        a, b = self.place, other.place
-        if (a.data_ptr(), a.shape, a.stride()) != (b.data_ptr(), b.shape, b.stride()) or self.width != other.width:
-            return None
-        return self._stored(torch.add(self.rows(), other.rows(), alpha=factor))
+        return self._stored(torch.add(self.values(), other.values(), alpha=factor))
 
 
 def vector_groups(x: Any, axis: int) -> VectorGrouped | None:
@@ -183,9 +147,8 @@ def vector_groups(x: Any, axis: int) -> VectorGrouped | None:
     form = form_of(x) if kept is None else None
     if form is not None and form.axis == axis and form.raw.shape[0] == 3 and x.dtype in (torch.float32, torch.float64):
         found = grouped(form)
-        if found is not None and found.y is not None:
+        if found is not None and isinstance(found.layer, Edges):
             product = form if isinstance(form, Product) and form.own is form.blocks else None
-            kept = VectorGrouped(
-                found.groups, found.place, found.origin, found.axis, found.y, found.z, product=product, sources=found.sources
-            )
+            places = (found.groups, found.place, found.origin, found.axis)
+            kept = VectorGrouped(*places, found.layer.y, found.layer.z, product=product, sources=found.sources)
     return kept if kept is not None and kept.axis == axis else None

@@ -209,6 +209,54 @@ class Gathered(Summed):
             out = out + z * w.sum(1)[:, None, None]
         return out.unflatten(0, [*self.places[:axis], *self.places[axis + 1 :]])
 
+    def moments(self) -> tuple[Tensor, Tensor] | None:
+        """Σ‖value‖² and Σ value over all that belongs to a place on the first axis: (B,), (B, parts) float64.
+
+        Σ_k ‖y_j + z_i‖² = Σ_k ‖y_j‖² + 2·⟨z_i, Σ_k y_j⟩ + K·‖z_i‖²; None if it has no such form.
+        """
+        axis, squares, sums = self.group_axis(), 0.0, 0.0
+        for block in self.blocks:
+            found = replace(self, blocks=(block,)).edges(axis) if axis else None
+            if found is None:
+                return None
+            y, z, groups = found[0].double(), found[1], found[2]
+            ones = y.new_ones(groups.index.shape)
+            near, lengths = (weighted_sum(x, groups.index, ones) for x in (y, y.square().sum((1, 2))[:, None]))
+            total, square = near, lengths.squeeze(1)
+            if z is not None:
+                z = z.double()
+                total = near + groups.size * z
+                square = square + (z * (near + total)).sum((1, 2))
+            squares = squares + square.unflatten(0, (self.places[0], -1)).sum(1)
+            sums = sums + total.sum(2).unflatten(0, (self.places[0], -1)).sum(1)
+        return squares, sums  # type: ignore[return-value]
+
+
+@dataclass(frozen=True, eq=False)
+class Flattened:
+    """Gathered features with all axes but the first merged, as for a statistic of each cloud."""
+
+    form: Gathered
+
+    @property
+    def raw(self) -> Tensor:
+        """Something with the shape, dtype and device of the components that takes no memory."""
+        raw = self.form.raw
+        return raw.new_empty(1).expand(*raw.shape[:2], raw.shape[2:].numel())
+
+    @property
+    def sources(self) -> tuple[Waiting, ...]:
+        """Those of the features."""
+        return self.form.sources
+
+    def components(self) -> Tensor:
+        """The values, (parts, B, *)."""
+        return self.form.components().flatten(2)
+
+    def squared_norm(self) -> Tensor:
+        """‖q‖² of each element."""
+        return self.components().square().sum(0)
+
 
 @dataclass(frozen=True, eq=False)
 class Repeated:

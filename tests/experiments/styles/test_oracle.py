@@ -74,7 +74,7 @@ def assert_same(nets, points, tolerance=1e-10):
 
 @pytest.mark.parametrize("rules", RULES)
 @pytest.mark.parametrize("name", [*STYLES, *ZOO])
-def test_same_as_ordinary_tensors(name, rules):
+def test_same_as_ordinary_tensors(name, rules, monkeypatch):
     nets, points = pair(name, rules)
     loose = 100 if (name, rules) in BADLY_CONDITIONED else 1
     for net in nets:
@@ -89,6 +89,11 @@ def test_same_as_ordinary_tensors(name, rules):
     for net in nets:
         net.eval()
     assert_same(nets, points, loose * 1e-10)
+    monkeypatch.setattr("reqnn.kernels.groups.ROWS", 64)  # several chunks
+    for training in (False, True):
+        with torch.no_grad():  # nothing is stored
+            ours, theirs = (logits(net.train(training)(points)) for net in nets)
+        torch.testing.assert_close(ours, theirs, rtol=loose * 1e-9, atol=loose * 1e-9)
 
 
 @pytest.mark.parametrize("rules", RULES)

@@ -14,7 +14,7 @@ import torch
 from reqnn.rules.algebra.base import algebra, sizes
 from reqnn.tensor import QuaternionTensor as Q
 from reqnn.tensor import layout as lay
-from reqnn.tensor.gathered import OnPlaces, form_of, wrap
+from reqnn.tensor.gathered import Flattened, Gathered, OnPlaces, form_of, wrap
 
 
 def moved(x: Q, form: Any) -> Q:
@@ -89,9 +89,15 @@ def reshape(x: Q, *shape: Any, **named: Any) -> Any:
     before, width = prod(user[: form.axis]), user[form.axis]
     found = [d for d, size in enumerate(wanted) if size == width and prod(wanted[:d]) == before]
     if prod(wanted) != prod(user) or width == 1 or len(found) != 1:
-        return NotImplemented
+        whole = tuple(wanted) == (user[0], prod(user[1:])) and form.axis > 0 and x.axis is None
+        return _flattened(x, form) if whole and isinstance(form, Gathered) else NotImplemented
     (at,) = found
     return moved(x, form.mapped(lambda index: index.reshape([*wanted[:at], *wanted[at + 1 :]]), at))
+
+
+def _flattened(x: Q, form: Gathered) -> Q:
+    kept = Flattened(form)
+    return Q(kept.raw, context=x.context).wait_for(kept)
 
 
 @algebra.gathered("flatten")

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from reqnn.errors import NoRuleError
+from reqnn.kernels.products import pairs
 from reqnn.rules.algebra.arithmetic import inner
 from reqnn.rules.algebra.base import algebra, align, same_parts
 from reqnn.tensor import QuaternionTensor as Q
@@ -38,9 +39,19 @@ def matmul(a: Any, b: Any, **named: Any) -> Any:
     weight = _contracted(matrix, matrix.dim() + dim, x, x.rank + along)
     parts = align(x.components, max(a.dim(), b.dim()))
     axis = None if x.axis is None or x.axis == x.rank + along else x.axis - x.rank
-    out = x.like(parts @ weight if x is a else weight @ parts, axis, x.vectors if axis is not None else "")
+    out = x.like(_real_product(parts, weight, x is a), axis, x.vectors if axis is not None else "")
     out.channel_axis = out.rank + along if _is_layer(x, matrix) else None
     return out
+
+
+def _real_product(parts: Tensor, weight: Tensor, first: bool) -> Tensor:
+    """parts @ weight or weight @ parts; the three parts side by side, so that a stack of matrices is not repeated for them."""
+    if weight.dim() == 2 or parts.dim() < 4:
+        return parts @ weight if first else weight @ parts
+    rows = parts.movedim(0, -2)  # (*, N, 3, C)
+    if first:
+        return (rows.flatten(-3, -2) @ weight).unflatten(-2, (-1, len(parts))).movedim(-2, 0)
+    return (weight @ rows.flatten(-2)).unflatten(-1, (len(parts), -1)).movedim(-2, 0)
 
 
 def _is_layer(x: Q, weight: Tensor) -> bool:
@@ -83,9 +94,8 @@ def _invariant_product(a: Q, b: Q) -> Tensor:
         raise NoRuleError("coordinates are multiplied with quaternion features")
     a, b = same_parts(a, b)
     rank = max(a.rank, b.rank)
-    left = align(a.components, rank).movedim(0, -1).flatten(-2)
-    right = align(b.components, rank).movedim(0, -2).flatten(-3, -2)
-    return left @ right
+    left, right = (align(parts, rank).movedim(0, -2).flatten(-2) for parts in (a.components, b.components.mT))
+    return pairs(left, right)
 
 
 @rule("baddbmm", "addmm")

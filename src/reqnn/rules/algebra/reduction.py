@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from reqnn.rules.algebra.arithmetic import inner
 from reqnn.rules.algebra.base import algebra, refuse_over_vectors, same_parts
 from reqnn.tensor import QuaternionTensor as Q
 from reqnn.tensor import safe_sqrt
+from reqnn.tensor.gathered import Flattened, Gathered, form_of
 
 MANY = 64  # coordinates from which distances are computed by a matrix product, as torch does by default
 
@@ -142,10 +144,27 @@ def var(x: Q, dim: Any = None, *args: Any, correction: Any = 1, keepdim: bool = 
     dims = tuple(range(x.rank)) if dim is None else x.dims(dim)
     if dims == (x.axis,) and len(x.vectors) == 1:
         raise NoRuleError("the variance among the coordinates x, y, z of one vector depends on the orientation")
-    axes = [d + 1 for d in dims]
-    spread = (x.components - x.components.mean(axes, keepdim=True)).square().sum(0)
-    count = spread.numel() // spread.sum(dims).numel()
-    return spread.sum(dims, keepdim=keepdim) / max(count - correction, 1)
+    count = prod(x.stored_shape[d + 1] for d in dims)
+    spread = _spread_of_gathered(x, dims, keepdim)
+    if spread is None:
+        axes = [d + 1 for d in dims]
+        spread = (x.components - x.components.mean(axes, keepdim=True)).square().sum(0).sum(dims, keepdim=keepdim)
+    return spread / max(count - correction, 1)
+
+
+def _spread_of_gathered(x: Q, dims: tuple[int, ...], keepdim: bool) -> Tensor | None:
+    """Σ‖q − E q‖² of gathered features over all axes, or all but the first, from sums over their rows; None elsewhere."""
+    kept = form_of(x, (Gathered, Flattened))
+    if kept is None or set(range(x.rank)) - set(dims) not in (set(), {0}) or x.axis is not None:
+        return None
+    found = (kept.form if isinstance(kept, Flattened) else kept).moments()
+    if found is None:
+        return None
+    squares, sums = (total if 0 not in dims else total.sum(0, keepdim=True) for total in found)
+    spread = (squares - sums.square().sum(-1) * len(squares) / prod(x.stored_shape[1:])).clamp(min=0).to(x.dtype)
+    if keepdim:
+        return spread.reshape(-1, *[1] * (x.rank - 1))
+    return spread if 0 not in dims else spread.squeeze(0)
 
 
 @rule("var_mean", extension=True)
