@@ -19,7 +19,6 @@ from torch import Tensor, nn
 
 from reqnn.errors import NoRuleError
 from reqnn.nn.quaternion_to_real import to_real
-from reqnn.points import principal_frame
 from reqnn.tensor import Context, QuaternionTensor, from_real, quaternions
 from reqnn.tensor.nested import leaves, map_leaves
 from reqnn.tensor.trace import user_frame
@@ -55,13 +54,18 @@ def in_principal_frames(x: QuaternionTensor, frames: Tensor | None = None) -> Te
     if x.axis is None or set(x.vectors) - {"v", "l", "s"}:
         raise NoRuleError("a PCA frame takes coordinates; this tensor holds features")
     frames = x.context.frames()[:, 0] if frames is None else frames
-    seen = torch.einsum("bij,ib...->jb...", _per_row(frames, x.imaginary()), x.imaginary())
+    seen = torch.einsum("bij,ib...->jb...", _per_row(frames, x.imaginary(), x.context), x.imaginary())
     return x.same(torch.cat([x.components[:-3], seen])).as_real()
 
 
-def _per_row(frames: Tensor, vectors: Tensor) -> Tensor:
+def _per_row(frames: Tensor, vectors: Tensor, context: Context) -> Tensor:
     """The frame of each row of vectors (3, rows, *), which lie cloud after cloud."""
     rows, clouds = vectors.shape[1], frames.shape[0]
+    if context.members is not None and rows != clouds:
+        raise NoRuleError(
+            f"a submodule in the PCA frame is given {rows} rows of coordinates from a list of {clouds} points in several clouds: "
+            "it is not known to which cloud each belongs. Pass clouds one by one or as a batch (B, N, 3), or use rules='frames'"
+        )
     if rows % clouds:
         raise NoRuleError(f"{rows} rows of coordinates do not belong to {clouds} clouds")
     return frames.to(vectors).repeat_interleave(rows // clouds, 0)
@@ -122,8 +126,7 @@ class InFrame:
         frames = context.frames()
         if frames.shape[1] == 1 or any(isinstance(leaf, _Parts) for leaf in leaves(parts)):
             return frames
-        assert context.points is not None
-        return principal_frame(context.points.detach()).unsqueeze(1)
+        return frames[:, :1]
 
     def _split(self, leaf: Any) -> Any:
         """Quaternions as coordinates, which depend on the frame, and real features, which do not."""
@@ -162,7 +165,7 @@ class InFrame:
             return first if len(column) == 1 else torch.stack(column).mean(0)
         vectors = [from_real(value, axis, context) for value in column]
         pairs = zip(vectors, frames.unbind(1), strict=True)
-        back = [torch.einsum("bij,jb...->ib...", _per_row(frame, v.imaginary()), v.imaginary()) for v, frame in pairs]
+        back = [torch.einsum("bij,jb...->ib...", _per_row(frame, v.imaginary(), context), v.imaginary()) for v, frame in pairs]
         return vectors[0].same(torch.stack(back).mean(0))
 
 

@@ -10,7 +10,7 @@ from reqnn.errors import NoRuleError
 from reqnn.nn.coordinates import InFrame, frame_of
 from reqnn.nn.quaternion_to_real import quaternion_to_real_hook
 from reqnn.revision.dry_run import HeadWanted, VectorsLost
-from reqnn.revision.plan import Met, Plan, RealBefore
+from reqnn.revision.plan import Met, Plan, RealBefore, UsedInParts
 
 
 @dataclass
@@ -39,6 +39,7 @@ class Choices:
         blocks: submodules that run in the PCA frame.
         found: layers at the end of the network before which features become real.
         gates: layers that feed a gate → the gate.
+        parts: parameters that keep their size, since the code takes slices of them.
         keep: layers that must not become real, since coordinates come from them.
     """
 
@@ -50,6 +51,7 @@ class Choices:
     blocks: dict[str, Block]
     found: list[str] = field(default_factory=list)
     gates: dict[str, str] = field(default_factory=dict)
+    parts: set[str] = field(default_factory=set)
     keep: set[str] = field(default_factory=set)
 
     @property
@@ -72,6 +74,8 @@ class Choices:
                 self.gates[event.layer] = event.gate
             else:
                 self.found.append(event.layer)
+        elif isinstance(event, UsedInParts):
+            self.parts.add(str(event))
         elif isinstance(event, HeadWanted):
             self.auto_real = True
         elif isinstance(event, VectorsLost):

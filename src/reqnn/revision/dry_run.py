@@ -15,7 +15,7 @@ from reqnn.nn.quaternion_to_real import quaternion_to_real_hook
 from reqnn.revision.inputs import convert
 from reqnn.revision.learned import has_learned
 from reqnn.revision.module import RevisedModel
-from reqnn.revision.plan import Plan, RealBefore, Restart
+from reqnn.revision.plan import Plan, RealBefore, Restart, UsedInParts
 from reqnn.tensor import QuaternionTensor, quaternions
 from reqnn.tensor.markers import RemovedTransform
 from reqnn.tensor.nested import leaves
@@ -106,7 +106,7 @@ def _located(plan: Plan) -> Iterator[None]:
         if error.operation or type(error) is not NoRuleError:
             raise
         raise error.located(*place_of_error(error, plan.names)) from None
-    except (ReqnnError, RealBefore, HeadWanted, VectorsLost):
+    except (ReqnnError, RealBefore, HeadWanted, VectorsLost, UsedInParts):
         raise
     except Exception as error:
         reason = f"it fails on quaternion features ({type(error).__name__}: {error})"

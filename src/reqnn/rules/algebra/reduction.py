@@ -53,9 +53,11 @@ def mean(x: Q, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> 
 
 @rule("cumsum")
 def cumsum(x: Q, dim: int, *, dtype: Any = None) -> Q:
-    """Running sums."""
+    """Running sums; along the points they would depend on their order."""
     (at,) = x.dims(dim)
     refuse_over_vectors(x, [at], "cumsum")
+    if x.context.points is not None and x.stored_shape[at + 1] == x.context.points.shape[1] > 1:
+        raise NoRuleError(f"running sums along the {x.stored_shape[at + 1]} points depend on their order; sum them, or sort them first")
     return x.same(x.components.cumsum(at + 1, dtype=dtype))
 
 
