@@ -41,6 +41,7 @@ class Choices:
         gates: layers that feed a gate → the gate.
         parts: parameters that keep their size, since the code takes slices of them.
         keep: layers that must not become real, since coordinates come from them.
+        stated: whether the user said which outputs are coordinates (``outputs=``).
     """
 
     to_real: list[str]
@@ -52,6 +53,7 @@ class Choices:
     found: list[str] = field(default_factory=list)
     gates: dict[str, str] = field(default_factory=dict)
     parts: set[str] = field(default_factory=set)
+    stated: bool = False
     keep: set[str] = field(default_factory=set)
 
     @property
@@ -79,7 +81,7 @@ class Choices:
         elif isinstance(event, HeadWanted):
             self.auto_real = True
         elif isinstance(event, VectorsLost):
-            if self._rotates_back(event.layer):
+            if (not event.layer and self._rotate_back(twin, "")) or self._rotates_back(event.layer):
                 return
             if self.found:
                 self.keep.add(self.found.pop())
@@ -87,10 +89,11 @@ class Choices:
                 self.auto_real = False
             elif self._squash():
                 return
-            elif self.open and self.gates:
+            elif self.stated or (self.open and self.gates):
                 raise NoRuleError(
-                    "an output looks like coordinates, which rotate, but what it is made of is real"
-                    f"{_behind(self.gates)}. If it is no coordinates, say so: outputs=('real',), one entry per output",
+                    "an output is to be coordinates, which rotate, but what it is made of is real"
+                    f"{_behind(self.gates)}. Name the submodules that make it in coordinates=, or, if it is no coordinates, say "
+                    "so: outputs=('real',), one entry per output",
                     "the model's output",
                     event.layer or None,
                 )
@@ -117,9 +120,10 @@ class Choices:
         """Whether one summand became real for a gate or a head, so that the layer that makes the other does, too."""
         if event.operation not in ("add", "sub", "cat") or "a real tensor" not in event.reason:
             return False
-        if any(self.rotating):
+        into_frame = event.operation == "cat" and bool(self.auto_frames or self.blocks) and not event.layer
+        if any(self.rotating) and not into_frame:
             return self._squash()
-        if event.operation == "cat" or not (self.gates or self.found):
+        if not into_frame and (event.operation == "cat" or not (self.gates or self.found)):
             return False
         if event.source is None or event.source in self.real_before:
             return False

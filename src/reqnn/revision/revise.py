@@ -103,6 +103,7 @@ def revise(
         auto_real,
         rotating,
         open=outputs is None and to_real is None,
+        stated=outputs is not None,
         auto_frames=coordinates == "auto" and not strict,
         blocks={name: Block() for name in named},
     )
