@@ -29,6 +29,7 @@ _SAME = 1e-4  # of the largest entry, in float32
 
 class _Thread(threading.local):
     context: Context | None = None
+    inside: Context | None = None
 
 
 _thread = _Thread()
@@ -42,6 +43,11 @@ def frames_of(context: Context) -> Iterator[None]:
         yield
     finally:
         _thread.context = before
+
+
+def frame_under_way() -> Context | None:
+    """The pass whose PCA frames the running submodule computes in, None outside of such submodules."""
+    return _thread.inside
 
 
 def in_principal_frames(x: QuaternionTensor, frames: Tensor | None = None) -> Tensor:
@@ -99,10 +105,13 @@ class InFrame:
         context = next((q.context for q in quaternions(given)), _thread.context)  # blocks may be given real numbers only
         if context is None:
             return self._forward(given)
+        before, _thread.inside = _thread.inside, context
         try:
             return self._in_frames(given, context)
         except NoRuleError as error:
             raise error.located(type(self.module).__name__, context.names.get(id(self.module)), user_frame()) from None
+        finally:
+            _thread.inside = before
 
     def _forward(self, given: tuple[tuple, dict]) -> Any:
         return type(self.module).forward(self.module, *given[0], **given[1])

@@ -17,7 +17,7 @@ from reqnn.revision.learned import has_learned
 from reqnn.revision.module import RevisedModel
 from reqnn.revision.plan import Plan, RealBefore, Restart, UsedInParts
 from reqnn.tensor import QuaternionTensor, quaternions
-from reqnn.tensor.markers import RemovedTransform
+from reqnn.tensor.markers import CutVectors, RemovedTransform
 from reqnn.tensor.nested import leaves
 from reqnn.tensor.trace import place_of_error
 
@@ -187,6 +187,8 @@ def _settle_outputs(net: RevisedModel, plan: Plan, output: Any, rotating: list[b
     found = leaves(output)
     wanted = rotating if len(rotating) == len(found) else [False] * len(found)
     for leaf, rotates in zip(found, wanted, strict=True):
+        if isinstance(leaf, CutVectors):
+            raise leaf.error
         if rotates and not isinstance(leaf, (QuaternionTensor, RemovedTransform)):
             raise VectorsLost(plan.maker_of(leaf))
         if rotates and _is_loose(leaf):

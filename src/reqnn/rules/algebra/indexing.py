@@ -25,13 +25,18 @@ from reqnn.rules.algebra.shape import flatten
 from reqnn.tensor import QuaternionTensor as Q
 from reqnn.tensor import adopt
 from reqnn.tensor import layout as lay
+from reqnn.tensor.markers import CutVectors
 from reqnn.tensor.quaternion_tensor import is_zeros
+from reqnn.tensor.trace import enclosing_module, user_frame
 
 
 @structural("__getitem__")
 def getitem(x: Q, index: Any) -> Q:
     """``x[index]``; along coordinates ``[:3]`` means a vector, and what cuts one raises."""
-    true, axis, layout, front = _translate(x, index)
+    try:
+        true, axis, layout, front = _translate(x, index)
+    except NoRuleError as error:
+        return _only_shape(x, index, error)
     components = x.components[(slice(None), *true)]
     if front:  # index tensors with a slice between them: torch puts their axes first, before the hidden one
         components = components.movedim(front, 0)
@@ -41,6 +46,16 @@ def getitem(x: Q, index: Any) -> Q:
     if isinstance(first, int) and axis is not None and clouds is not None and x.rank > 2 and len(clouds) == x.stored_shape[1] > 1:
         out.context = x.context.of_cloud(first % len(clouds))
     return out
+
+
+def _only_shape(x: Q, index: Any, error: NoRuleError) -> Any:
+    """Single coordinates: the code of a network may ask for their shape, ``torch.ones_like(xyz[:, :1])``."""
+    items = index if isinstance(index, tuple) else (index,)
+    if not x.context.names or not all(item is None or isinstance(item, (int, slice, type(Ellipsis))) for item in items):
+        raise error
+    cut = x.components.new_full((), float("nan")).expand(x.user_shape)[index].as_subclass(CutVectors)
+    cut.error = error.located("__getitem__", enclosing_module(x.context.names), user_frame(), x.source or x.fed_by)
+    return cut
 
 
 @algebra.rule("__setitem__", row="structure", linear=True)
