@@ -162,7 +162,7 @@ def farthest_point_sample(xyz, npoint):
     return torch.stack(chosen, 1)
 
 
-class operators:  # noqa: N801 - as people write it
+class operators:
     """What is compiled elsewhere, held by a class."""
 
     @staticmethod

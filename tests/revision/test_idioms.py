@@ -98,7 +98,7 @@ def test_running_sums_along_the_points_are_refused(rules):
 
 
 def test_outputs_that_are_said_to_be_vectors_never_come_out_real():
-    with pytest.raises(NoRuleError, match="an output is to be coordinates.*coordinates="):
+    with pytest.raises(NoRuleError, match=r"an output is to be coordinates.*coordinates="):
         reqnn.revise(idioms.Patches(), FIRST.float(), coordinates="auto", **VECTORS)
 
 

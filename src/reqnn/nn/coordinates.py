@@ -69,8 +69,8 @@ def _per_row(frames: Tensor, vectors: Tensor, context: Context) -> Tensor:
     rows, clouds = vectors.shape[1], frames.shape[0]
     if context.members is not None and rows != clouds:
         raise NoRuleError(
-            f"a submodule in the PCA frame is given {rows} rows of coordinates from a list of {clouds} points in several clouds: "
-            "it is not known to which cloud each belongs. Pass clouds one by one or as a batch (B, N, 3), or use rules='frames'"
+            f"a submodule in the PCA frame is given {rows} rows of coordinates from a list of {clouds} points in several clouds"
+            "; it is not known to which cloud each belongs. Pass clouds one by one, or as a batch (B, N, 3), or rules='frames'"
         )
     if rows % clouds:
         raise NoRuleError(f"{rows} rows of coordinates do not belong to {clouds} clouds")

@@ -92,8 +92,8 @@ class Choices:
             elif self.stated or (self.open and self.gates):
                 raise NoRuleError(
                     "an output is to be coordinates, which rotate, but what it is made of is real"
-                    f"{_behind(self.gates)}. Name the submodules that make it in coordinates=, or, if it is no coordinates, say "
-                    "so: outputs=('real',), one entry per output",
+                    f"{_behind(self.gates)}. Name the submodules that make it in coordinates=, or, if it is no coordinates, "
+                    "say so: outputs=('real',), one entry per output",
                     "the model's output",
                     event.layer or None,
                 )

@@ -44,7 +44,7 @@ class RealBefore(Exception):
 
 
 class UsedInParts(Exception):
-    """A parameter meets coordinates as a whole and in slices that count channels: it keeps its size, its weights are averaged."""
+    """A parameter meets coordinates as a whole and in slices that count channels: it keeps its size, weights are averaged."""
 
 
 class Restart(Exception):

@@ -108,7 +108,9 @@ class PointFunction:
 
     def _in_frame(self, args: tuple, kwargs: dict, context: Context) -> Any:
         """The same on the real coordinates (B, N, 3) or (B, 3, N) of a submodule in the PCA frame."""
-        assert self.known is not None and self.known.adapt is not None and self.known.fits is not None
+        assert self.known is not None
+        assert self.known.adapt is not None
+        assert self.known.fits is not None
         given = map_leaves(lambda leaf: _as_points(leaf, context), (args, kwargs))
         result = self.known.adapt(self._bind(*given)) if self.ours is not False else None
         if result is not None and self.ours is None:

@@ -73,7 +73,7 @@ class Context:
         return self._clouds[index]
 
     def frames(self) -> Tensor:
-        """(B, F, 3, 3) PCA frames of the input clouds, columns the axes: one, or all four right-handed ones; of a list, per point.
+        """(B, F, 3, 3) PCA frames of the clouds, columns the axes: one, or all four right-handed ones; per point of a list.
 
         Paper, section 3.3, "3D coordinates weighting": the frame rotates with the points.
         """

@@ -69,8 +69,10 @@ class CutVectors(_Companion):
         raise next(leaf.error for leaf in leaves(args, kwargs or {}) if isinstance(leaf, cls))
 
 
-_SHAPES = ("ones_like", "zeros_like", "new_zeros", "new_ones", "new_full", "size", "dim", "numel", "shape", "dtype", "device", "ndim")
-_SHAPES += ("__len__", "layout", "is_cuda", "requires_grad", "is_floating_point", "grad_fn", "_base", "is_sparse")
+_SHAPES = {
+    "ones_like", "zeros_like", "new_zeros", "new_ones", "new_full", "size", "dim", "numel", "shape", "ndim", "__len__", "dtype",
+    "device", "layout", "is_cuda", "is_sparse", "is_floating_point", "requires_grad", "grad_fn", "_base",
+}  # fmt: skip
 
 
 class ScalarTensor(_Companion):
