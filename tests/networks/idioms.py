@@ -1,5 +1,6 @@
 """What public networks do, each in a few lines: loops over clouds, packed lists, weight banks, grids, trees, held functions."""
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -211,3 +212,24 @@ class Surfaces(nn.Module):
 
     def forward(self, xyz):
         return self.head(self.surface(xyz).amax(1))
+
+
+class Masked(nn.Module):
+    """(B, N, 3) → a loss; tokens of some points are dropped at random, by numpy, and their points predicted (Point-MAE)."""
+
+    def __init__(self, width=8):
+        super().__init__()
+        self.embed, self.place, self.mix = nn.Linear(3, width), nn.Linear(3, width), nn.Linear(width, width)
+        self.token, self.predict = nn.Parameter(torch.randn(1, 1, width)), nn.Linear(width, 6)
+
+    def forward(self, xyz):
+        index = torch.cdist(xyz, xyz).topk(3, largest=False)[1]
+        near = xyz[torch.arange(len(xyz)).view(-1, 1, 1), index] - xyz.unsqueeze(2)
+        half = xyz.shape[1] // 2
+        far = xyz.norm(dim=-1).argsort(-1)[:, np.random.permutation(xyz.shape[1])]  # noqa: NPY002
+        near, xyz = near.gather(1, far[..., None, None].expand_as(near)), xyz.gather(1, far[..., None].expand_as(xyz))
+        seen = torch.relu(self.embed(near[:, :half])).amax(2)
+        tokens = torch.cat([seen, self.token.expand(len(xyz), half, -1)], 1) + self.place(xyz)
+        tokens = tokens + self.mix(torch.relu(tokens)).mean(1, keepdim=True)
+        found = self.predict(tokens[:, half:]).reshape(-1, 2, 3)
+        return torch.cdist(found, near[:, half:].reshape(-1, 3, 3)).amin(2).mean()

@@ -1,5 +1,6 @@
 """What public networks do, each in a few lines: revised and right, or refused."""
 
+import numpy as np
 import pytest
 import torch
 
@@ -113,3 +114,20 @@ def test_of_a_single_coordinate_only_the_shape_may_be_used(use):
 
     with pytest.raises(NoRuleError, match=r"no rule for __getitem__[\s\S]*xyz\[:, :, 2:\][\s\S]*cuts a vector apart"):
         reqnn.revise(Height(), POINTS.float())
+
+
+@pytest.mark.parametrize("rules", ["paper", "full"])
+def test_random_numbers_of_numpy_are_the_same_for_each_cloud_of_the_check(rules):
+    """Each cloud of a batch gets a mask of its own; the caller's generator is left as it is."""
+    torch.manual_seed(0)
+    before = np.random.get_state(legacy=False)["state"]  # noqa: NPY002
+    net = revised(idioms.Masked(), POINTS, rules=rules)
+    assert np.random.get_state(legacy=False)["state"]["pos"] != before["pos"]  # noqa: NPY002 - by the network itself
+
+    def loss(points):
+        np.random.seed(0)  # noqa: NPY002
+        return net(points)
+
+    assert error(loss(POINTS), loss(turn(POINTS, 2, ROTATIONS[0]))) < TOLERANCE
+    assert error(loss(POINTS), loss(POINTS[:, ORDER])) < TOLERANCE
+    assert error(loss(POINTS), loss(POINTS.roll(1, 0) * 1.1)) > 1e-3
