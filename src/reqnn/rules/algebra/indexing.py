@@ -43,9 +43,10 @@ def getitem(x: Q, index: Any) -> Q:
     if "s" in x.vectors and "s" not in layout and axis is not None:
         components = components[-3:]  # vectors without the scalars that were beside them have no real part
     out, first = x.like(components, axis, layout), index[0] if isinstance(index, tuple) and index else index
-    clouds = 0 if x.context.points is None or x.rank < 3 else len(x.context.points)
-    if isinstance(first, int) and axis is not None and x.stored_shape[1] == clouds > 1:
-        out.context = x.context.of_cloud(first % clouds)
+    if isinstance(first, int) and axis is not None and x.rank > 2 and x.context.points is not None:
+        clouds = x.context.points.shape[0]
+        if x.stored_shape[1] == clouds > 1:
+            out.context = x.context.of_cloud(first % clouds)
     return out
 
 
