@@ -85,8 +85,9 @@ def per_entry(real: Tensor, x: QuaternionTensor) -> Tensor:
         return x.context.fit(real, dim % real.dim(), x.vectors)
     if real.shape[dim] == len(x.vectors):
         return real
-    averaged = x.context.names and real.is_floating_point() and real.shape[dim] == lay.width(x.vectors) and not x.context.strict
-    if not averaged:
+    fits = real.is_floating_point() and real.shape[dim] == lay.width(x.vectors)
+    fixed = x.context.plan is not None and real.numel() == real.shape[dim]  # three constants are no gate
+    if not x.context.names or not fits or fixed or x.context.strict:
         return representatives(real, dim, x.vectors)
     if x.context.plan is not None:
         x.context.plan.met("Weights per coordinate", "mean over x, y and z", "quaternion", extension=True)
