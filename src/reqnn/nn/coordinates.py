@@ -19,7 +19,6 @@ from torch import Tensor, nn
 
 from reqnn.errors import NoRuleError
 from reqnn.nn.quaternion_to_real import to_real
-from reqnn.points import principal_frame
 from reqnn.tensor import Context, QuaternionTensor, from_real, quaternions
 from reqnn.tensor.nested import leaves, map_leaves
 from reqnn.tensor.trace import user_frame
@@ -30,6 +29,7 @@ _SAME = 1e-4  # of the largest entry, in float32
 
 class _Thread(threading.local):
     context: Context | None = None
+    inside: Context | None = None
 
 
 _thread = _Thread()
@@ -45,6 +45,11 @@ def frames_of(context: Context) -> Iterator[None]:
         _thread.context = before
 
 
+def frame_under_way() -> Context | None:
+    """The pass whose PCA frames the running submodule computes in, None outside of such submodules."""
+    return _thread.inside
+
+
 def in_principal_frames(x: QuaternionTensor, frames: Tensor | None = None) -> Tensor:
     """Rᵀx for every vector x and PCA frame R of its cloud: real coordinates that no rotation changes.
 
@@ -55,13 +60,18 @@ def in_principal_frames(x: QuaternionTensor, frames: Tensor | None = None) -> Te
     if x.axis is None or set(x.vectors) - {"v", "l", "s"}:
         raise NoRuleError("a PCA frame takes coordinates; this tensor holds features")
     frames = x.context.frames()[:, 0] if frames is None else frames
-    seen = torch.einsum("bij,ib...->jb...", _per_row(frames, x.imaginary()), x.imaginary())
+    seen = torch.einsum("bij,ib...->jb...", _per_row(frames, x.imaginary(), x.context), x.imaginary())
     return x.same(torch.cat([x.components[:-3], seen])).as_real()
 
 
-def _per_row(frames: Tensor, vectors: Tensor) -> Tensor:
+def _per_row(frames: Tensor, vectors: Tensor, context: Context) -> Tensor:
     """The frame of each row of vectors (3, rows, *), which lie cloud after cloud."""
     rows, clouds = vectors.shape[1], frames.shape[0]
+    if context.members is not None and rows != clouds:
+        raise NoRuleError(
+            f"a submodule in the PCA frame is given {rows} rows of coordinates from a list of {clouds} points in several clouds"
+            "; it is not known to which cloud each belongs. Pass clouds one by one, or as a batch (B, N, 3), or rules='frames'"
+        )
     if rows % clouds:
         raise NoRuleError(f"{rows} rows of coordinates do not belong to {clouds} clouds")
     return frames.to(vectors).repeat_interleave(rows // clouds, 0)
@@ -95,10 +105,13 @@ class InFrame:
         context = next((q.context for q in quaternions(given)), _thread.context)  # blocks may be given real numbers only
         if context is None:
             return self._forward(given)
+        before, _thread.inside = _thread.inside, context
         try:
             return self._in_frames(given, context)
         except NoRuleError as error:
             raise error.located(type(self.module).__name__, context.names.get(id(self.module)), user_frame()) from None
+        finally:
+            _thread.inside = before
 
     def _forward(self, given: tuple[tuple, dict]) -> Any:
         return type(self.module).forward(self.module, *given[0], **given[1])
@@ -122,8 +135,7 @@ class InFrame:
         frames = context.frames()
         if frames.shape[1] == 1 or any(isinstance(leaf, _Parts) for leaf in leaves(parts)):
             return frames
-        assert context.points is not None
-        return principal_frame(context.points.detach()).unsqueeze(1)
+        return frames[:, :1]
 
     def _split(self, leaf: Any) -> Any:
         """Quaternions as coordinates, which depend on the frame, and real features, which do not."""
@@ -162,7 +174,7 @@ class InFrame:
             return first if len(column) == 1 else torch.stack(column).mean(0)
         vectors = [from_real(value, axis, context) for value in column]
         pairs = zip(vectors, frames.unbind(1), strict=True)
-        back = [torch.einsum("bij,jb...->ib...", _per_row(frame, v.imaginary()), v.imaginary()) for v, frame in pairs]
+        back = [torch.einsum("bij,jb...->ib...", _per_row(frame, v.imaginary(), context), v.imaginary()) for v, frame in pairs]
         return vectors[0].same(torch.stack(back).mean(0))
 
 

@@ -10,7 +10,7 @@ from reqnn.errors import NoRuleError
 from reqnn.nn.coordinates import InFrame, frame_of
 from reqnn.nn.quaternion_to_real import quaternion_to_real_hook
 from reqnn.revision.dry_run import HeadWanted, VectorsLost
-from reqnn.revision.plan import Met, Plan, RealBefore
+from reqnn.revision.plan import Met, Plan, RealBefore, UsedInParts
 
 
 @dataclass
@@ -39,7 +39,9 @@ class Choices:
         blocks: submodules that run in the PCA frame.
         found: layers at the end of the network before which features become real.
         gates: layers that feed a gate → the gate.
+        parts: parameters that keep their size, since the code takes slices of them.
         keep: layers that must not become real, since coordinates come from them.
+        stated: whether the user said which outputs are coordinates (``outputs=``).
     """
 
     to_real: list[str]
@@ -50,6 +52,8 @@ class Choices:
     blocks: dict[str, Block]
     found: list[str] = field(default_factory=list)
     gates: dict[str, str] = field(default_factory=dict)
+    parts: set[str] = field(default_factory=set)
+    stated: bool = False
     keep: set[str] = field(default_factory=set)
 
     @property
@@ -72,10 +76,12 @@ class Choices:
                 self.gates[event.layer] = event.gate
             else:
                 self.found.append(event.layer)
+        elif isinstance(event, UsedInParts):
+            self.parts.add(str(event))
         elif isinstance(event, HeadWanted):
             self.auto_real = True
         elif isinstance(event, VectorsLost):
-            if self._rotates_back(event.layer):
+            if (not event.layer and self._rotate_back(twin, "")) or self._rotates_back(event.layer):
                 return
             if self.found:
                 self.keep.add(self.found.pop())
@@ -83,10 +89,11 @@ class Choices:
                 self.auto_real = False
             elif self._squash():
                 return
-            elif self.open and self.gates:
+            elif self.stated or (self.open and self.gates):
                 raise NoRuleError(
-                    "an output looks like coordinates, which rotate, but what it is made of is real"
-                    f"{_behind(self.gates)}. If it is no coordinates, say so: outputs=('real',), one entry per output",
+                    "an output is to be coordinates, which rotate, but what it is made of is real"
+                    f"{_behind(self.gates)}. Name the submodules that make it in coordinates=, or, if it is no coordinates, "
+                    "say so: outputs=('real',), one entry per output",
                     "the model's output",
                     event.layer or None,
                 )
@@ -113,9 +120,10 @@ class Choices:
         """Whether one summand became real for a gate or a head, so that the layer that makes the other does, too."""
         if event.operation not in ("add", "sub", "cat") or "a real tensor" not in event.reason:
             return False
-        if any(self.rotating):
+        into_frame = event.operation == "cat" and bool(self.auto_frames or self.blocks) and not event.layer
+        if any(self.rotating) and not into_frame:
             return self._squash()
-        if event.operation == "cat" or not (self.gates or self.found):
+        if not into_frame and (event.operation == "cat" or not (self.gates or self.found)):
             return False
         if event.source is None or event.source in self.real_before:
             return False

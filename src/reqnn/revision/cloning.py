@@ -88,6 +88,8 @@ class Workspace:
             return self._function(value)
         if isinstance(value, type) and issubclass(value, nn.Module) and self._is_own(value.__module__):
             return self._class(value)
+        if type(value) is type and self._is_own(value.__module__):
+            return self._holder(value)
         if isinstance(value, types.ModuleType) and self._is_own(value.__name__):
             twin = types.ModuleType(value.__name__, value.__doc__)
             self._remember(value, twin)
@@ -178,6 +180,17 @@ class Workspace:
             if name not in ("__dict__", "__weakref__", "__module__", "__qualname__"):
                 setattr(twin, name, self._member(value))
         twin.__reduce_ex__ = functools.partialmethod(_reduce, self, cls)  # type: ignore[assignment]
+        return twin
+
+    def _holder(self, cls: type) -> type:
+        """A class that is no network but holds functions, as a subclass with clones of its static methods."""
+        static = {name: value for name, value in vars(cls).items() if isinstance(value, staticmethod)}
+        if not static:
+            return cls
+        twin = type(cls.__name__, (cls,), {"__module__": cls.__module__, "__qualname__": cls.__qualname__})
+        self._remember(cls, twin)
+        for name, value in static.items():
+            setattr(twin, name, self._member(value))
         return twin
 
     def _member(self, value: Any) -> Any:

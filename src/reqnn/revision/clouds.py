@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from reqnn.errors import InputError
-from reqnn.revision.inputs import Inputs, as_arguments, convert, device_of, map_vectors, read_inputs, rotate_vectors
+from reqnn.revision.inputs import Inputs, as_arguments, convert, device_of, map_vectors, members_of, read_inputs, rotate_vectors
 from reqnn.revision.module import RevisedModel
 
 Orders = dict[int, Tensor]
@@ -61,10 +61,10 @@ class Clouds:
         orders = {
             size: torch.stack([torch.randperm(size, generator=generator) for _ in range(self.count)]) for size in self.sizes
         }
-        for x in self.args if self.batch is None else ():
-            if isinstance(x, Tensor) and not x.is_floating_point() and x.dim() == 1 and len(x) in orders:
-                order = orders[len(x)][0]
-                orders[len(x)] = order[x.cpu()[order].argsort(stable=True)][None]  # a batch vector: it stays in order
+        for size, order in orders.items() if self.batch is None else ():
+            members = members_of(self.args, size)
+            if members is not None:
+                orders[size] = order[:, members.cpu()[order[0]].argsort(stable=True)]
         return orders
 
     def reordered(self, orders: Orders) -> tuple[Any, ...]:

@@ -15,9 +15,9 @@ from reqnn.nn.quaternion_to_real import quaternion_to_real_hook
 from reqnn.revision.inputs import convert
 from reqnn.revision.learned import has_learned
 from reqnn.revision.module import RevisedModel
-from reqnn.revision.plan import Plan, RealBefore, Restart
+from reqnn.revision.plan import Plan, RealBefore, Restart, UsedInParts
 from reqnn.tensor import QuaternionTensor, quaternions
-from reqnn.tensor.markers import RemovedTransform
+from reqnn.tensor.markers import CutVectors, RemovedTransform
 from reqnn.tensor.nested import leaves
 from reqnn.tensor.trace import place_of_error
 
@@ -106,7 +106,7 @@ def _located(plan: Plan) -> Iterator[None]:
         if error.operation or type(error) is not NoRuleError:
             raise
         raise error.located(*place_of_error(error, plan.names)) from None
-    except (ReqnnError, RealBefore, HeadWanted, VectorsLost):
+    except (ReqnnError, RealBefore, HeadWanted, VectorsLost, UsedInParts):
         raise
     except Exception as error:
         reason = f"it fails on quaternion features ({type(error).__name__}: {error})"
@@ -187,6 +187,8 @@ def _settle_outputs(net: RevisedModel, plan: Plan, output: Any, rotating: list[b
     found = leaves(output)
     wanted = rotating if len(rotating) == len(found) else [False] * len(found)
     for leaf, rotates in zip(found, wanted, strict=True):
+        if isinstance(leaf, CutVectors):
+            raise leaf.error
         if rotates and not isinstance(leaf, (QuaternionTensor, RemovedTransform)):
             raise VectorsLost(plan.maker_of(leaf))
         if rotates and _is_loose(leaf):

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from reqnn.errors import InputError
 from reqnn.nn.coordinates import axis_of_vectors
 from reqnn.points import degenerate_axes, right_handed_frames
-from reqnn.revision.inputs import Inputs, cloud_of, is_numbers, rotate_vectors
+from reqnn.revision.inputs import Inputs, cloud_of, is_numbers, members_of, rotate_vectors
 from reqnn.revision.module import RevisedModel
 from reqnn.revision.report import RevisionReport, count_parameters
 from reqnn.rules.registry import RuleSet
@@ -64,7 +64,7 @@ class FramedModel(RevisedModel):
         """The frames of each cloud, one of them drawn in training; of each point where clouds lie one behind the other."""
         first, axis = self.inputs.first
         xyz = cloud_of(given[first], axis).detach()
-        members = _members(given, len(xyz[0])) if given[first].dim() == 2 else None
+        members = members_of(given.values(), len(xyz[0])) if given[first].dim() == 2 else None
         if members is None:
             return self._drawn(right_handed_frames(xyz))
         clouds = [right_handed_frames(xyz[:, members == cloud]) for cloud in range(int(members.max()) + 1)]
@@ -129,17 +129,6 @@ def framed(
         notes.append(f"outputs that rotate: {[place for place, found in enumerate(rotated) if found is not None]}")
     net.report = RevisionReport([], count, count, copied=copied, notes=notes)
     return net
-
-
-def _members(given: dict[int, Any], points: int) -> Tensor | None:
-    """Which cloud each point belongs to, if an input says so for points in one list; ends of clouds count, too."""
-    for value in given.values():
-        if isinstance(value, Tensor) and value.dtype in (torch.int32, torch.int64) and value.dim() == 1 and len(value):
-            if len(value) == points and bool((value >= 0).all()):
-                return value.long()
-            if int(value[-1]) == points and bool((value.diff() > 0).all()):
-                return torch.bucketize(torch.arange(points, device=value.device), value, right=True)
-    return None
 
 
 def _rebuilt(tree: Any, values: list[Any]) -> Any:

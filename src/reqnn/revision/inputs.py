@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +41,10 @@ class Inputs:
 
     def quaternions(self, values: dict[int, Any], context: Context) -> dict[int, Any]:
         """Inputs, by position, with their vectors as quaternions; sets the context's cloud and batch."""
+        first = values.get(self.first[0])
+        if isinstance(first, Tensor) and first.dim() == 2 and not torch.compiler.is_compiling():
+            members = members_of(values.values(), first.shape[1 - self.first[1]])
+            context.members = members if members is not None and bool(members.any()) else None
         return {position: self._convert(position, values[position], context) for position in sorted(values)}
 
     def _convert(self, position: int, value: Any, context: Context) -> Any:
@@ -121,6 +125,17 @@ def cloud_of(x: Tensor, axis: int) -> Tensor:
     """(B, N, 3) coordinates of an input: its first vector at each point."""
     xyz = x.movedim(axis, -1)[..., :3]
     return xyz.reshape(xyz.shape[0], -1, 3) if xyz.dim() > 2 else xyz.unsqueeze(0)
+
+
+def members_of(values: Iterable[Any], points: int) -> Tensor | None:
+    """Which cloud each point belongs to, if an input says so for points in one list; ends of clouds count, too."""
+    for value in values:
+        if isinstance(value, Tensor) and value.dtype in (torch.int32, torch.int64) and value.dim() == 1 and len(value):
+            if len(value) == points and bool((value >= 0).all()):
+                return value.long()
+            if int(value[-1]) == points and bool((value.diff() > 0).all()):
+                return torch.bucketize(torch.arange(points, device=value.device), value, right=True)
+    return None
 
 
 def rotate_vectors(x: Tensor, axis: int, rotations: Tensor, scalars: int = 0) -> Tensor:

@@ -43,6 +43,10 @@ class RealBefore(Exception):
         self.layer, self.gate = layer, gate
 
 
+class UsedInParts(Exception):
+    """A parameter meets coordinates as a whole and in slices that count channels: it keeps its size, weights are averaged."""
+
+
 class Restart(Exception):
     """A parameter was changed that this pass has used already."""
 
@@ -73,6 +77,7 @@ class Plan:
         self.heads: list[str] = []
         self.vector_layers: dict[str, str] = {}
         self.keep: set[str] = set()  # layers that must not become real, since coordinates come from them
+        self.parts: set[str] = set()  # parameters that keep their size, since the code takes slices of them
         self.visited: set[str] = set()
         self.reshaped: list[str] = []
         self.makers: dict[int, tuple[weakref.ref[Tensor], str]] = {}  # real tensors by their ids → who returned them last
@@ -192,6 +197,16 @@ class Plan:
             self.reshaped.append(self._full_name(module, key))
             raise Restart
         return new
+
+    def keeps_size(self, weight: Tensor) -> bool:
+        """Whether a parameter must not be re-sized; raise `UsedInParts` if it is a slice of one that was."""
+        found = self.owner(weight)
+        if found is None:
+            return False
+        name = self._full_name(found[0], found[1])
+        if found[2] is not weight and name in self.resized:
+            raise UsedInParts(name)
+        return name in self.parts
 
     def replace(self, module: nn.Module, key: str, value: Tensor) -> None:
         """Put another tensor in a parameter's place."""

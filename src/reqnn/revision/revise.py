@@ -19,7 +19,7 @@ from reqnn.revision.frames import BlackBox, FramedModel, framed
 from reqnn.revision.inputs import Inputs, is_numbers, read_inputs
 from reqnn.revision.module import RevisedModel
 from reqnn.revision.outputs import rotating_outputs
-from reqnn.revision.plan import Plan, RealBefore
+from reqnn.revision.plan import Plan, RealBefore, UsedInParts
 from reqnn.revision.removal import Call
 from reqnn.revision.report import RevisionReport, count_parameters
 from reqnn.revision.self_check import self_check
@@ -103,6 +103,7 @@ def revise(
         auto_real,
         rotating,
         open=outputs is None and to_real is None,
+        stated=outputs is not None,
         auto_frames=coordinates == "auto" and not strict,
         blocks={name: Block() for name in named},
     )
@@ -115,11 +116,11 @@ def revise(
         choices.place(twin, inputs.first[1])
         net = RevisedModel(twin, inputs, rule_set, strict, choices.auto_real)
         plan = Plan(twin)
-        plan.keep = choices.keep
+        plan.keep, plan.parts = choices.keep, choices.parts
         try:
             dry_run(net, plan, args, choices.rotating, choices.keep)
             break
-        except (RealBefore, VectorsLost, HeadWanted, NoRuleError) as event:
+        except (RealBefore, VectorsLost, HeadWanted, UsedInParts, NoRuleError) as event:
             choices.learn(event, twin)
 
     net.remember_real_places()

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import copy
+import random
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
@@ -58,6 +60,7 @@ class WatchedCopy:
     Attributes:
         calibrated: how many normalisation layers had never updated their statistics.
         calibration_error: why these could not be set, or "".
+        draws_elsewhere: whether a pass drew random numbers from numpy or Python, other ones for each cloud of a batch.
     """
 
     def __init__(self, net: nn.Module, dtype: torch.dtype, seed: int) -> None:
@@ -65,6 +68,7 @@ class WatchedCopy:
         self.revised = isinstance(self.net, RevisedModel)
         self.dtype, self.seed = dtype, seed
         self.calibrated, self.calibration_error = 0, ""
+        self.draws_elsewhere = False
         self._visit: Visit | None = None
         self._calls: Counter[str] = Counter()
         self.raw_output: Any = None  # of a revised network, before its vectors became coordinates
@@ -121,13 +125,22 @@ class WatchedCopy:
 
     @contextmanager
     def _own_random_state(self) -> Iterator[None]:
-        """Every pass draws the same random numbers; the caller's generators are not changed."""
+        """Every pass draws the same random numbers; the caller's generators, numpy's and Python's too, are not changed."""
+        before = np.random.get_state(legacy=False), random.getstate()  # noqa: NPY002 - the one that networks draw from
+        np.random.seed(self.seed)  # noqa: NPY002
+        random.seed(self.seed)
+        seeded = _other_generators()
         cuda = sorted({t.device.index or 0 for t in self.net.parameters() if t.is_cuda})
         with torch.random.fork_rng(devices=cuda):
             torch.default_generator.manual_seed(self.seed)
             for index in cuda:
                 torch.cuda.default_generators[index].manual_seed(self.seed)
-            yield
+            try:
+                yield
+            finally:
+                self.draws_elsewhere |= _other_generators() != seeded
+                np.random.set_state(before[0])  # noqa: NPY002
+                random.setstate(before[1])
 
     def _watch(self) -> None:
         root = self.net.model if isinstance(self.net, RevisedModel) else self.net
@@ -149,6 +162,11 @@ class WatchedCopy:
 
     def _output_hook(self, module: nn.Module, args: Any, output: Any) -> None:
         self.raw_output = output
+
+
+def _other_generators() -> tuple[Any, ...]:
+    numpy: Any = np.random.get_state(legacy=False)  # noqa: NPY002
+    return numpy["state"]["key"].tobytes(), numpy["state"]["pos"], random.getstate()
 
 
 def _silence(module: nn.Module) -> None:

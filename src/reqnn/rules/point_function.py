@@ -18,7 +18,8 @@ import torch
 from torch import Tensor
 
 from reqnn.errors import NoRuleError
-from reqnn.tensor import QuaternionTensor, quaternions
+from reqnn.nn.coordinates import frame_under_way
+from reqnn.tensor import Context, QuaternionTensor, from_real, quaternions
 from reqnn.tensor.nested import map_leaves
 from reqnn.tensor.trace import user_frame
 
@@ -86,7 +87,9 @@ class PointFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Ours, the user's, or the original, as the dry run decided."""
-        operands = list(quaternions(*args, **kwargs))
+        operands, frame = list(quaternions(*args, **kwargs)), frame_under_way()
+        if not operands and frame is not None and self.known is not None and self.known.adapt and self.replacement is None:
+            return self._in_frame(args, kwargs, frame)
         plan = operands[0].context.plan if operands else None
         if plan is not None and self.known is None and self.replacement is None:
             return self._recognised(args, kwargs)
@@ -102,6 +105,17 @@ class PointFunction:
         if not self.ours or result is None:
             return self.original(*args, **kwargs)
         return result
+
+    def _in_frame(self, args: tuple, kwargs: dict, context: Context) -> Any:
+        """The same on the real coordinates (B, N, 3) or (B, 3, N) of a submodule in the PCA frame."""
+        assert self.known is not None
+        assert self.known.adapt is not None
+        assert self.known.fits is not None
+        given = map_leaves(lambda leaf: _as_points(leaf, context), (args, kwargs))
+        result = self.known.adapt(self._bind(*given)) if self.ours is not False else None
+        if result is not None and self.ours is None:
+            self.ours = self.known.fits(result, self.original(*args, **kwargs))
+        return result if self.ours and result is not None else self.original(*args, **kwargs)
 
     def _recognised(self, args: tuple, kwargs: dict) -> Any:
         """Ours, if what the original gives shows that it is one of the families; else the original's result."""
@@ -160,6 +174,11 @@ class PointFunction:
                 None,
                 user_frame(),
             ) from error
+
+
+def _as_points(value: Any, context: Context) -> Any:
+    axis = next((d for d in (2, 1) if isinstance(value, Tensor) and value.dim() == 3 and value.shape[d] == 3), None)
+    return value if axis is None or not value.is_floating_point() else from_real(value, axis, context)
 
 
 def as_numbers(value: Any) -> Any:

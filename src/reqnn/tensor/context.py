@@ -5,7 +5,7 @@ No global state: two threads may run two revised networks at once.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -32,10 +32,12 @@ class Context:
         batch: the number of clouds, None where the input has no batch axis.
         auto_real: put Quaternion2Real before each Linear on (B, C) features.
         points: (B, N, 3) coordinates of the input, for the PCA frame.
+        members: (N,) the cloud of each point, if the input is a list of several clouds.
         names: id(module) → name, for messages.
         plan: the dry run that is under way, which may re-size parameters; None in ordinary use.
         memo: what gathered storage has computed from the features of this pass.
         unmeasured: statistics of batch-norms that the next layer is to measure; the end of the pass measures what is left.
+        whole: the pass of the batch that this one, of a single cloud in a loop, is part of.
     """
 
     rules: Rules
@@ -43,11 +45,14 @@ class Context:
     batch: int | None = None
     auto_real: bool = False
     points: Tensor | None = None
+    members: Tensor | None = None
     names: dict[int, str] = field(default_factory=dict)
     plan: DryRun | None = None
     memo: dict[Any, Any] = field(default_factory=dict)
     unmeasured: list[Any] = field(default_factory=list)
+    whole: Context | None = None
     _frames: Tensor | None = None
+    _clouds: dict[int, Context] = field(default_factory=dict)
 
     @property
     def gathers(self) -> bool:
@@ -59,20 +64,32 @@ class Context:
         while self.unmeasured:
             self.unmeasured[0].resolve()
 
+    def of_cloud(self, index: int) -> Context:
+        """The same pass for one cloud of the batch, as a loop over clouds sees it: the PCA frame is that cloud's."""
+        if index not in self._clouds:
+            assert self.points is not None
+            cloud = self.points[index : index + 1]
+            self._clouds[index] = replace(self, points=cloud, whole=self, _frames=None, _clouds={})
+        return self._clouds[index]
+
     def frames(self) -> Tensor:
-        """(B, F, 3, 3) PCA frames of the input cloud, columns the axes: one, or all four right-handed ones.
+        """(B, F, 3, 3) PCA frames of the clouds, columns the axes: one, or all four right-handed ones; per point of a list.
 
         Paper, section 3.3, "3D coordinates weighting": the frame rotates with the points.
         """
         if self._frames is None:
             if self.points is None:
                 raise NoRuleError("a PCA frame is needed, but this pass has no input cloud")
-            points = self.points.detach()
-            if self.rules.option("frame") == "average":
-                self._frames = right_handed_frames(points)
+            if self.members is None:
+                self._frames = self._frames_of(self.points.detach())
             else:
-                self._frames = principal_frame(points).unsqueeze(1)
+                clouds = [self.points[:, self.members == cloud] for cloud in range(int(self.members.max()) + 1)]
+                self._frames = torch.cat([self._frames_of(cloud.detach()) for cloud in clouds])[self.members]
         return self._frames
+
+    def _frames_of(self, points: Tensor) -> Tensor:
+        average = self.rules.option("frame") == "average"
+        return right_handed_frames(points) if average else principal_frame(points).unsqueeze(1)
 
     def fit(self, weight: Tensor, dim: int, layout: str) -> Tensor:
         """A parameter whose axis `dim` meets an axis with this layout: re-sized during the dry run, checked after it."""
@@ -83,10 +100,12 @@ class Context:
                 f"{len(layout)} features meet a parameter of shape {tuple(weight.shape)}, whose axis {dim} was re-sized for "
                 "coordinates. A layer must not serve coordinates and features; use two layers"
             )
+        kept = self.plan is not None and self.plan.keeps_size(weight)
         if weight.shape[dim] != width(layout):
             raise NoRuleError(f"expected {width(layout)} channels, but the parameter has {weight.shape[dim]} on axis {dim}")
         found = None if self.plan is None else self.plan.owner(weight)
-        if self.names and not isinstance(weight, nn.Parameter) and (self.plan is None or (found and found[2] is not weight)):
+        part = not isinstance(weight, nn.Parameter) and found is not None and found[2] is not weight
+        if self.names and (part or kept or self.plan is None):
             if self.strict:
                 raise NoRuleError(
                     "weights per coordinate from parts of a parameter go beyond the paper; strict=True refuses them"

@@ -69,6 +69,9 @@ def call(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) 
         source = operands[0].source or operands[0].fed_by
         raise error.located(name, enclosing_module(context.names), user_frame(), source) from None
     _finish(result, operands)
+    if any(operand.context is not context for operand in operands):
+        for out in quaternions(result, args[0] if name == "__setitem__" else ()):
+            out.context = context.whole or context  # clouds of a loop are joined
     if context.plan is not None:
         context.plan.record(rule, result)
     if in_place:

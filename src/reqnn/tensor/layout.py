@@ -116,6 +116,8 @@ def reshape(user: Sequence[int], axis: int, layout: str, shape: Sequence[int]) -
     group_user, group_shape = _common_group(user, shape, axis)
     if set(layout) == {"l"} and len(group_user) == 1:
         return _read_predicted(layout, shape, group_shape)
+    if set(layout) == {"l"} and group_user[0] == axis and group_shape and shape[group_shape[0]] == 3:  # (3V, N) as (3, V·N)
+        return _read_predicted(layout, shape, group_shape[:1])
     at_end = group_user[-1] == axis or all(user[dim] == 1 for dim in group_user if dim > axis)
     if not at_end:
         return _interleave(user, axis, layout, shape, group_user, group_shape)

@@ -7,6 +7,9 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from reqnn.errors import NoRuleError
+from reqnn.tensor.nested import leaves
+
 
 class _Companion(torch.Tensor):
     """A real tensor with a meaning of its own where it meets quaternions; among real tensors an ordinary one.
@@ -48,6 +51,28 @@ class RemovedTransform(_Companion):
 
 
 _STILL_IDENTITY = ("transpose", "mT", "contiguous", "clone", "detach", "to", "type_as", "float", "double", "expand", "__get__")
+
+
+class CutVectors(_Companion):
+    """Single coordinates, ``xyz[:, :1]``: their shape may be asked for (``torch.ones_like``), their values depend on the
+    orientation, and using them raises `error`."""
+
+    error: NoRuleError
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):  # type: ignore[no-untyped-def]
+        """Shapes, and tensors like it."""
+        name = getattr(func, "__name__", "")
+        if name in _SHAPES or (name == "__get__" and func.__self__.__name__ in _SHAPES):
+            with torch._C.DisableTorchFunctionSubclass():
+                return func(*args, **(kwargs or {}))
+        raise next(leaf.error for leaf in leaves(args, kwargs or {}) if isinstance(leaf, cls))
+
+
+_SHAPES = {
+    "ones_like", "zeros_like", "new_zeros", "new_ones", "new_full", "size", "dim", "numel", "shape", "ndim", "__len__", "dtype",
+    "device", "layout", "is_cuda", "is_sparse", "is_floating_point", "requires_grad", "grad_fn", "_base",
+}  # fmt: skip
 
 
 class ScalarTensor(_Companion):

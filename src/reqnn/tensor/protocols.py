@@ -83,6 +83,10 @@ class DryRun(Protocol):
     def met_head(self) -> None:
         """Note Quaternion2Real before the first Linear on (B, C) features."""
 
+    def keeps_size(self, weight: Tensor) -> bool:
+        """Whether a parameter must not be re-sized, since the code takes slices of it."""
+        ...
+
     def owner(self, value: Any) -> tuple[nn.Module, str, Tensor] | None:
         """The module and name of a parameter."""
 

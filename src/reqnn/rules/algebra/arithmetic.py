@@ -114,6 +114,10 @@ def mul(a: Any, b: Any) -> Any:
 
 def inner(a: Q, b: Q) -> Tensor:
     """⟨p, q⟩ = p₁q₁ + p₂q₂ + p₃q₃ of each pair of elements; one number where the user's code had three products."""
+    for x, gate in ((a, b), (b, a)):
+        layer = gate.source or gate.fed_by
+        if x.context.plan is not None and "s" in x.vectors and gate.axis is None and layer:
+            x.context.plan.real_before(layer, "mul")  # vectors beside numbers are multiplied by numbers
     broadcast_axis(a, b)
     a, b = same_parts(a, b)
     rank = max(a.rank, b.rank)

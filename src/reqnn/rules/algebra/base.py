@@ -73,8 +73,8 @@ def as_real_part(real: Any, beside: QuaternionTensor) -> QuaternionTensor | None
 def per_entry(real: Tensor, x: QuaternionTensor) -> Tensor:
     """A real tensor that broadcasts against x in channels, as one that broadcasts in entries.
 
-    Along an axis of vectors it must have size 1, be a parameter (re-sized in the dry run) or a part of one (its weights of x, y
-    and z are averaged), or give x, y and z of each vector the same number.
+    Along an axis of vectors it must have size 1 or be a parameter (re-sized in the dry run); other numbers for x, y and z of a
+    vector, such as a gate, are averaged.
     """
     if x.axis is None or not lay.has_vectors(x.vectors):
         return real
@@ -85,8 +85,13 @@ def per_entry(real: Tensor, x: QuaternionTensor) -> Tensor:
         return x.context.fit(real, dim % real.dim(), x.vectors)
     if real.shape[dim] == len(x.vectors):
         return real
-    weights = x.context.plan is None and x.context.names and real.is_floating_point() and real.numel() == real.shape[dim]
-    return average_weights(real, dim, x.vectors) if weights else representatives(real, dim, x.vectors)
+    fits = real.is_floating_point() and real.shape[dim] == lay.width(x.vectors)
+    fixed = x.context.plan is not None and real.numel() == real.shape[dim]  # three constants are no gate
+    if not x.context.names or not fits or fixed or x.context.strict:
+        return representatives(real, dim, x.vectors)
+    if x.context.plan is not None:
+        x.context.plan.met("Weights per coordinate", "mean over x, y and z", "quaternion", extension=True)
+    return average_weights(real, dim, x.vectors)
 
 
 def representatives(real: Tensor, dim: int, layout: str) -> Tensor:

@@ -25,19 +25,39 @@ from reqnn.rules.algebra.shape import flatten
 from reqnn.tensor import QuaternionTensor as Q
 from reqnn.tensor import adopt
 from reqnn.tensor import layout as lay
+from reqnn.tensor.markers import CutVectors
 from reqnn.tensor.quaternion_tensor import is_zeros
+from reqnn.tensor.trace import enclosing_module, user_frame
 
 
 @structural("__getitem__")
 def getitem(x: Q, index: Any) -> Q:
     """``x[index]``; along coordinates ``[:3]`` means a vector, and what cuts one raises."""
-    true, axis, layout, front = _translate(x, index)
+    try:
+        true, axis, layout, front = _translate(x, index)
+    except NoRuleError as error:
+        return _only_shape(x, index, error)
     components = x.components[(slice(None), *true)]
     if front:  # index tensors with a slice between them: torch puts their axes first, before the hidden one
         components = components.movedim(front, 0)
     if "s" in x.vectors and "s" not in layout and axis is not None:
         components = components[-3:]  # vectors without the scalars that were beside them have no real part
-    return x.like(components, axis, layout)
+    out, first = x.like(components, axis, layout), index[0] if isinstance(index, tuple) and index else index
+    if isinstance(first, int) and axis is not None and x.rank > 2 and x.context.points is not None:
+        clouds = x.context.points.shape[0]
+        if x.stored_shape[1] == clouds > 1:
+            out.context = x.context.of_cloud(first % clouds)
+    return out
+
+
+def _only_shape(x: Q, index: Any, error: NoRuleError) -> Any:
+    """Single coordinates: the code of a network may ask for their shape, ``torch.ones_like(xyz[:, :1])``."""
+    items = index if isinstance(index, tuple) else (index,)
+    if not x.context.names or not all(item is None or isinstance(item, (int, slice, type(Ellipsis))) for item in items):
+        raise error
+    cut = x.components.new_full((), float("nan")).expand(x.user_shape)[index].as_subclass(CutVectors)
+    cut.error = error.located("__getitem__", enclosing_module(x.context.names), user_frame(), x.source or x.fed_by)
+    return cut
 
 
 @algebra.rule("__setitem__", row="structure", linear=True)

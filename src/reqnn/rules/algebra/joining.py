@@ -97,7 +97,9 @@ def _quaternion_part(x: Tensor, what: str, at: int, beside: Q) -> Q:
 def _is_token(x: Tensor, at: int, beside: Q) -> bool:
     """Whether a parameter stands among points, as class tokens do; it is dropped, as a bias is."""
     plan, channels = beside.context.plan, beside.axis if beside.axis is not None else beside.channel_axis
-    return plan is not None and channels is not None and channels != at and plan.owner(x) is not None and plan.drop(x)
+    if plan is None or (channels is None and x.stride(at)) or channels == at:
+        return False
+    return plan.owner(x) is not None and plan.drop(x)
 
 
 def _is_invariant(x: Tensor, at: int, beside: Q) -> bool:

@@ -55,9 +55,12 @@ def mean(x: Q, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> 
 
 @rule("cumsum")
 def cumsum(x: Q, dim: int, *, dtype: Any = None) -> Q:
-    """Running sums."""
+    """Running sums; along the points they would depend on their order."""
     (at,) = x.dims(dim)
     refuse_over_vectors(x, [at], "cumsum")
+    count = x.stored_shape[at + 1]
+    if x.context.points is not None and count == x.context.points.shape[1] > 1:
+        raise NoRuleError(f"running sums along the {count} points depend on their order; sum them, or sort them first")
     return x.same(x.components.cumsum(at + 1, dtype=dtype))
 
 
@@ -101,6 +104,9 @@ def cdist(a: Any, b: Any, p: float = 2.0, **named: Any) -> Tensor:
         raise NoRuleError("only the Euclidean distance (p = 2) of two quaternion tensors is invariant")
     for x in (a, b):
         refuse_over_vectors(x, range(x.rank - 1), "cdist")
+    for x, y in ((a, b), (b, a)):
+        if x.context.plan is not None and y.holds_vectors(-1) and x.axis is None and x.user_shape[-1] == y.user_shape[-1]:
+            x.context.plan.output_vectors(x)  # a reconstruction, compared with the points
     if a.layout_on(-1) != b.layout_on(-1) and (a.holds_vectors(-1) or b.holds_vectors(-1)):
         raise NoRuleError("distances between coordinates and quaternion features")
     a, b = same_parts(a, b)

@@ -2,8 +2,8 @@
 
     s′ = BN(s) with gamma and beta,    v′ = v / √(1/C Σ_c ‖v_c‖² + ε)
 
-No statistics of the batch are needed for the imaginary part: what it divides by is invariant. Pure quaternions, such as
-coordinates, are normalised by the paper's rules.
+No statistics of the batch are needed for the imaginary part: what it divides by is invariant. Pure quaternions, and
+coordinates with numbers beside them, are normalised by the paper's rules.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _norm(name: str, row: str, last: bool = False) -> None:
     function = getattr(F, name)
 
     def apply(x: Q, *args: Any, **kwargs: Any) -> Any:
-        if parts(x)[0] is None:
+        if parts(x)[0] is None or x.holds_vectors(x.rank - 1 if last else 1):
             return by_the_paper(name, x, *args, **kwargs)
         return batch_norm_by(x, lambda real: function(real, *args, **kwargs), x.rank - 1 if last else 1)
 

@@ -2,7 +2,7 @@
 
 s′ = φ(s),    v′ = v·γ(s)
 
-Pure quaternions have no real part; the paper's rule acts on them.
+The paper's rule acts on pure quaternions, which have no real part, and on coordinates with numbers beside them.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def _activation(name: str, extension: bool) -> None:
 
     def apply(x: Q, *args: Any, **kwargs: Any) -> Q:
         real, imaginary = parts(x)
-        if real is None:
+        if real is None or (x.axis is not None and x.holds_vectors(x.axis)):
             return by_the_paper(name, x, *args, **kwargs)
         axis = x.rank - 1 if x.channel_axis is None else x.channel_axis
         if loops_serve(x, imaginary):
