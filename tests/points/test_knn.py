@@ -9,11 +9,11 @@ from reqnn.errors import InputError
 from reqnn.points import count_ties, knn
 from reqnn.points.ties import invariant_rank, tie_tolerance
 
-from .clouds import DTYPES, Quaternions, cube, generic, grid, moved, seeds, take
+from .clouds import DTYPES, Quaternions, cube, generic, grid, moved, seeds, take, whole_grid
 
 
 def brute_force(xyz, query, k):
-    """The definition in plain Python: sort, join what is within the tolerance, break ties by rank."""
+    """The definition in plain Python: sort, join what is within the tolerance, break ties by rank, take equal ranks or none."""
     rank, tolerance = invariant_rank(xyz).tolist(), tie_tolerance(xyz).tolist()
     result = []
     for b in range(len(xyz)):
@@ -24,12 +24,15 @@ def brute_force(xyz, query, k):
             for i, j in pairwise(order):
                 run += distance[j] - distance[i] > tolerance[b]
                 runs[j] = run
-            result.append(sorted(order, key=lambda i, b=b, runs=runs: (runs[i], rank[b][i], i))[:k])
+            places = {i: (runs[i], rank[b][i]) for i in order}
+            order.sort(key=lambda i, places=places: (places[i], i))
+            left_out = [i for i in order[:k] if k < len(order) and places[i] == places[order[k]] != places[order[0]]]
+            result.append([order[0] if i in left_out else i for i in order[:k]])
     return torch.tensor(result).view(len(xyz), -1, k)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("cloud", [generic, grid])
+@pytest.mark.parametrize("cloud", [generic, grid, whole_grid])
 def test_against_brute_force(cloud, dtype):
     xyz = cloud(0, dtype=dtype)
     for k in (1, 7, xyz.shape[1]):
