@@ -24,6 +24,11 @@ def tie_share(x: Tensor) -> float:
     return float(torch.finfo(x.dtype).eps ** (2 / 3))
 
 
+def first(winner: Tensor) -> Tensor:
+    """The winners w as loops write them, ~w < 0 where they are tied, without that mark."""
+    return winner ^ (winner >> 31)
+
+
 Add = Callable[[Tensor], Tensor]
 """(n, candidates) → their sums (n, *out)."""
 

@@ -38,7 +38,7 @@ def _search(xyz: Tensor, n: int) -> Tensor:
     """The search, for checked input: (B, N, 3) -> (B, n) int64."""
     compiled = kernels.serves(xyz)
     about = Centered.of(xyz)
-    rank, tolerance = invariant_rank(xyz, about), tie_tolerance(xyz, about)
+    rank, tolerance = invariant_rank(xyz, about, fine=True), tie_tolerance(xyz, about)
     xyz, distance = about.xyz, about.length
     if compiled:
         return kernels.farthest_points(xyz, distance, (rank, tolerance, SLACK * tolerance), radius(distance), weights(xyz, n))

@@ -71,15 +71,30 @@ def tied_runs(ascending: Tensor, tolerance: Tensor | float) -> Tensor:
     return starts.cumsum(-1)
 
 
-def invariant_rank(xyz: Tensor, about: Centered | None = None) -> Tensor:
-    """Dense rank of the points, equal where the invariants cannot tell them apart: (B, N, D) -> (B, N) int64."""
-    tolerance = tie_share(xyz)
+def invariant_rank(xyz: Tensor, about: Centered | None = None, fine: bool = False) -> Tensor:
+    """Dense rank of the points, equal where the invariants cannot tell them apart: (B, N, D) -> (B, N) int64.
+
+    With `fine` points that differ, yet are equal in all of them, are also told apart by their mean distance to all others,
+    where values can be looked at: the only invariant here that takes N² operations.
+    """
+    tolerance, about = tie_share(xyz), Centered.of(xyz) if about is None else about
     rank = torch.zeros(xyz.shape[:2], dtype=torch.int64, device=xyz.device)
     for key in _invariants(xyz, about):
         rank = _refine(rank, key, tolerance)
         if values_readable(xyz) and bool((rank.amax(1) == xyz.shape[1] - 1).all()):
-            break  # all points differ: the later, more expensive invariants cannot change that
+            return rank  # all points differ: the later, more expensive invariants cannot change that
+    if fine and values_readable(xyz):
+        for b in _differ(xyz, rank, about).nonzero()[:, 0].tolist():
+            u = about.xyz[b] / about.length[b].amax()
+            rank[b] = _refine(rank[b, None], torch.cdist(u, u, compute_mode="donot_use_mm_for_euclid_dist").mean(1)[None], tolerance)
     return rank
+
+
+def _differ(xyz: Tensor, rank: Tensor, about: Centered) -> Tensor:
+    """Whether points of equal rank are more than duplicates: (B, N, D), (B, N) -> (B,) bool."""
+    rank, order = rank.sort(1)
+    apart = xyz.gather(1, order[..., None].expand_as(xyz)).diff(dim=1).abs().amax(-1) > tie_tolerance(xyz, about)[:, None]
+    return ((rank.diff(dim=1) == 0) & apart).any(1)
 
 
 def whole_ties(run: Tensor, rank: Tensor, k: int) -> Tensor:
