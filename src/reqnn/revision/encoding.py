@@ -14,6 +14,7 @@ from reqnn.errors import InputError
 from reqnn.revision.features import take_features
 from reqnn.revision.inputs import Inputs, cloud_of
 from reqnn.tensor import QuaternionTensor
+from reqnn.tensor.running import in_this_thread
 
 
 class Normalised(NamedTuple):
@@ -61,7 +62,7 @@ def head_inputs(net: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         kept.setdefault(id(module), []).append(given[0])
 
     layers = [module for module in net.modules() if isinstance(module, nn.Linear)]
-    handles = [layer.register_forward_pre_hook(keep) for layer in layers]  # after the hook that makes features real
+    handles = [layer.register_forward_pre_hook(in_this_thread(keep)) for layer in layers]  # after the hook that makes features real
     try:
         net(*args, **kwargs)
     finally:
