@@ -78,3 +78,17 @@ def test_what_ships_is_small_known_and_invariant(name):
 def test_former_names_are_understood(former, name):
     assert weights_file(former) == weights_file(name)
     assert former not in list_weights()
+
+
+def test_a_cloud_far_from_those_of_the_training_is_warned_of_once():
+    net = reqnn.load("dgcnn.paper.3d-mnist")
+    points = torch.randn(1, net.card["points"], 3, generator=torch.Generator().manual_seed(0))
+    points = points - points.mean(1, keepdim=True)
+    points = points / points.norm(dim=-1).amax()
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("error")
+        net(points)
+        net.predict(1000 * points + 1e4)
+        with pytest.warns(UserWarning, match=r"up to 1\.1e\+04 .* net.predict"):
+            net(1000 * points + 1e4)
+        net(1000 * points + 1e4)  # once is enough

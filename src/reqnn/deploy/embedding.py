@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from reqnn.errors import InputError
+from reqnn.points import inliers
 from reqnn.pretrained import cloud_in_any_pose, find_files, load
 from reqnn.revision.encoding import head_inputs, normalise_inputs
 from reqnn.revision.inputs import Inputs
@@ -37,40 +38,65 @@ def embed(
         batch: clouds in a pass.
         seed: of the choice of points in files.
     """
+    return _each(source, network, points, batch, seed, robust=False, answer=_embedded)
+
+
+def predict(
+    source: Tensor | str | Path | Sequence[Any],
+    network: str | Path | nn.Module = DEFAULT,
+    *,
+    points: int | None = None,
+    batch: int = 16,
+    seed: int = 0,
+    robust: bool = False,
+) -> Tensor:
+    """Logits (n, classes) of clouds in any place and of any size: each is centred and scaled to the unit sphere in float64.
+
+    Args:
+        source, network, points, batch, seed: as in `embed`. Column i belongs to `network.classes[i]` of a loaded network.
+        robust: leave out points farther than 4 median distances from the centre first (`reqnn.points.inliers`): one stray
+            point may otherwise shrink all others into the centre.
+    """
+    return _each(source, network, points, batch, seed, robust, lambda net, near: net(near).cpu())
+
+
+def _each(
+    source: Any, network: Any, points: int | None, batch: int, seed: int, robust: bool, answer: Callable[[Any, Tensor], Tensor]
+) -> Tensor:
+    """What the network answers to each normalised cloud, clouds of one size together."""
     net = load(network) if isinstance(network, (str, Path)) else network
     count = points or getattr(net, "card", {}).get("points", POINTS)
     rows: dict[int, Tensor] = {}
     by_size: dict[int, list[tuple[int, Tensor]]] = {}
-    for place, cloud in enumerate(_clouds(source, count, seed)):
+    like = next(p for p in net.parameters() if p.is_floating_point())
+    for place, cloud in enumerate(_clouds(source, count, seed, robust)):
         by_size.setdefault(len(cloud), []).append((place, cloud))
     for members in by_size.values():
         for start in range(0, len(members), batch):
             part = members[start : start + batch]
-            found = _embedded(net, torch.stack([cloud for _, cloud in part]))
+            near = normalise_inputs(_CLOUD, (torch.stack([cloud.double() for _, cloud in part]),)).args[0].to(like)
+            with evaluating(net), torch.no_grad():
+                found = answer(net, near)
             rows |= {place: row for (place, _), row in zip(part, found, strict=True)}
     if not rows:
-        raise InputError("there are no clouds to embed")
+        raise InputError("there are no clouds")
     return torch.stack([rows[place] for place in sorted(rows)])
 
 
-def _clouds(source: Any, points: int, seed: int) -> Iterable[Tensor]:
+def _clouds(source: Any, points: int, seed: int, robust: bool) -> Iterable[Tensor]:
     items = [source] if isinstance(source, (str, Path)) else source
     if not isinstance(items, Tensor) and all(isinstance(item, (str, Path)) for item in items):
-        return (cloud_in_any_pose(file, points, seed) for file in find_files(items))
+        return (cloud_in_any_pose(file, points, seed, robust=robust) for file in find_files(items))
     clouds = [torch.as_tensor(item) for item in items]
     for cloud in clouds:
         if cloud.dim() != 2 or cloud.shape[1] != 3:
             raise InputError(f"a cloud has shape {tuple(cloud.shape)}; (N, 3) is needed, or (n, N, 3) for all of them")
-    return clouds
+    return [cloud[inliers(cloud[None])[0]] for cloud in clouds] if robust else clouds
 
 
-@torch.no_grad()
-def _embedded(net: nn.Module, clouds: Tensor) -> Tensor:
-    """(B, N, 3) anywhere and of any size → (B, d) on the CPU."""
-    like = next(p for p in net.parameters() if p.is_floating_point())
-    near = normalise_inputs(_CLOUD, (clouds.double(),)).args[0].to(like)
-    with evaluating(net):
-        found = head_inputs(net, (near,), {})
-    if found is None or found.shape[0] != len(clouds):
+def _embedded(net: nn.Module, near: Tensor) -> Tensor:
+    """Normalised (B, N, 3) → (B, d) on the CPU."""
+    found = head_inputs(net, (near,), {})
+    if found is None or found.shape[0] != len(near):
         raise InputError("the network has no Linear on (B, C) features, whose input could be the embedding: see net.encode")
     return found.cpu()

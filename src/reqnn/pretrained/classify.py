@@ -13,6 +13,7 @@ from torch import Tensor
 from reqnn.data.sampling import check_seed, choose_points, normalise, stream
 from reqnn.data.shape_file import SUFFIXES, read_shape, sample_surface
 from reqnn.errors import InputError, check_least
+from reqnn.points import inliers
 from reqnn.quaternion import random_matrix
 from reqnn.train.prediction import predict
 
@@ -31,12 +32,14 @@ def find_files(paths: Iterable[str | Path]) -> list[Path]:
     return list(found)
 
 
-def cloud_in_any_pose(path: str | Path, points: int, seed: int = 0, rotation: Tensor | None = None) -> Tensor:
+def cloud_in_any_pose(
+    path: str | Path, points: int, seed: int = 0, rotation: Tensor | None = None, robust: bool = False
+) -> Tensor:
     """The cloud (points, 3) float32 of a file, centred and in the unit sphere; a rotated copy gives the same points, rotated.
 
     Random numbers depend on the seed and the number of faces or points only, not on coordinates; a mesh is sampled by the
     areas of its faces in the order of the file. A cloud with fewer points is used as it is. `rotation` (3, 3) rotates the
-    file's vertices first.
+    file's vertices first. With `robust` a cloud loses its outliers first (`reqnn.points.inliers`).
     """
     check_seed(seed)
     check_least(points, "points")
@@ -46,18 +49,26 @@ def cloud_in_any_pose(path: str | Path, points: int, seed: int = 0, rotation: Te
         random = stream("surface", seed, len(shape.faces))
         dense, _ = sample_surface(vertices, shape.faces, max(points, DENSE), random, where)
         return torch.from_numpy(normalise(dense, where)[:points])
+    if robust:
+        vertices = vertices[inliers(torch.from_numpy(vertices)[None])[0].numpy()]
     count = len(vertices)
     return torch.from_numpy(normalise(vertices, where)[choose_points(count, min(points, count), seed, count, where)])
 
 
 def classify(
-    network: Any, files: Sequence[str | Path], points: int | None = None, top: int = 5, seed: int = 0, rotations: int = 0
+    network: Any,
+    files: Sequence[str | Path],
+    points: int | None = None,
+    top: int = 5,
+    seed: int = 0,
+    rotations: int = 0,
+    robust: bool = False,
 ) -> Iterator[dict[str, Any]]:
     """The most probable classes of each file, in order, by a network of `reqnn.load`.
 
     A record has `file`, `points` and `top`: [{"class", "probability"}, …], or `error` for a file that cannot be classified.
     With `rotations` each file is also classified in that many random orientations; `rotated` then holds how many of them
-    gave the same answer, and the largest change of a probability.
+    gave the same answer, and the largest change of a probability. With `robust` clouds lose points far from all others first.
     """
     check_least(top, "top")
     check_least(rotations, "rotations", 0)
@@ -65,25 +76,26 @@ def classify(
     wanted = network.card["points"] if points is None else points
     matrices = random_matrix(rotations, torch.Generator().manual_seed(seed), torch.float64)
     for start in range(0, len(files), BATCH):
-        read = [_read(file, wanted, seed) for file in files[start : start + BATCH]]
+        read = [_read(file, wanted, seed, robust) for file in files[start : start + BATCH]]
         for _, group in groupby(read, key=lambda one: one[1] if isinstance(one[1], str) else len(one[1])):
             for answer in _answers(network, list(group), top):
                 if rotations and "top" in answer:
-                    answer["rotated"] = _rotated(network, answer["file"], wanted, seed, matrices)
+                    answer["rotated"] = _rotated(network, answer["file"], (wanted, seed, robust), matrices)
                 yield answer
 
 
-def _rotated(network: Any, file: str, points: int, seed: int, matrices: Tensor) -> dict[str, Any]:
+def _rotated(network: Any, file: str, sampling: tuple[int, int, bool], matrices: Tensor) -> dict[str, Any]:
     """How many rotated copies of a file get the same answer, and the largest change of a probability."""
-    clouds = [cloud_in_any_pose(file, points, seed, rotation) for rotation in (None, *matrices)]
+    points, seed, robust = sampling
+    clouds = [cloud_in_any_pose(file, points, seed, rotation, robust) for rotation in (None, *matrices)]
     upright, copies = predict(network, torch.stack(clouds), BATCH).double().softmax(-1).tensor_split([1])
     same = int((copies.argmax(-1) == upright.argmax(-1)).sum())
     return {"copies": len(copies), "same": same, "largest_change": float((copies - upright).abs().max())}
 
 
-def _read(file: str | Path, points: int, seed: int) -> tuple[str, Tensor | str]:
+def _read(file: str | Path, points: int, seed: int, robust: bool) -> tuple[str, Tensor | str]:
     try:
-        return str(file), cloud_in_any_pose(file, points, seed)
+        return str(file), cloud_in_any_pose(file, points, seed, robust=robust)
     except InputError as error:
         return str(file), str(error)
 

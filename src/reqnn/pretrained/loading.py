@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 from typing import Any
+
+import torch
+from torch import Tensor, nn
 
 from reqnn.errors import InputError, did_you_mean
 from reqnn.revision.report import count_parameters
@@ -28,7 +32,30 @@ def load(name_or_path: str | Path) -> Any:
     if getattr(run.config, "task", "classification") != "classification":
         raise InputError(f"{name} is a network for {run.config.task}; it has no classes: reqnn.train.load_run loads it")
     network.classes, network.card = run.classes, read_card(path) or facts(run)
+    network.register_forward_pre_hook(Unnormalised())
     return network
+
+
+class Unnormalised:
+    """A forward pre-hook that warns, once, of a cloud (B, N, 3) far from those of the training: centred, in the unit sphere."""
+
+    def __init__(self) -> None:
+        self.warned = False
+
+    def __call__(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+        """Look at the size and the centre."""
+        points = args[0] if args else None
+        if self.warned or torch.compiler.is_compiling() or not isinstance(points, Tensor) or points.dim() != 3:
+            return
+        largest, centre = float(points.detach().abs().amax()), float(points.detach().mean(1).abs().amax())
+        if 0.4 <= largest <= 1.5 and centre <= 0.3 * largest:
+            return
+        self.warned = True
+        warnings.warn(
+            f"a cloud with coordinates up to {largest:.3g} and its centre up to {centre:.3g} from 0: this network was trained on "
+            "clouds centred on their mean and scaled to the unit sphere; net.predict(points) normalises",
+            stacklevel=4,
+        )
 
 
 def read_card(path: Path) -> dict[str, Any] | None:
