@@ -18,6 +18,7 @@ from experiments.networks.command import Networks
 from experiments.paper.command import Paper
 from experiments.retrieval import Retrieval
 from experiments.segmentation.command import Segmentation
+from experiments.symmetric import Symmetric
 from experiments.weights.command import ExportWeights
 from reqnn import cli
 from reqnn.commands.base import Command
@@ -39,6 +40,7 @@ EXPERIMENTS: dict[str, type[Command]] = {
     "bench-align": BenchAlign,
     "export": ExportFiles,
     "retrieval": Retrieval,
+    "symmetric": Symmetric,
 }
 
 

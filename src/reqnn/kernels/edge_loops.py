@@ -215,7 +215,9 @@ def longest_rows_back(h, matrix, start, weight, first, winner, gradient, of_h, o
                 u, v, t = gradient[q, 0, o], gradient[q, 1, o], gradient[q, 2, o]
                 if winner[q, o] < 0:
                     end = start[first + q + 1] - start[first]
-                    _tied_rows_back(h[begin:end], w, weight[start[first + q] : start[first + q + 1]], u, v, t, of_h[begin:end], gw)
+                    _tied_rows_back(
+                        h[begin:end], w, weight[start[first + q] : start[first + q + 1]], u, v, t, of_h[begin:end], gw
+                    )
                     continue
                 row, given = h[begin + winner[q, o]], of_h[begin + winner[q, o]]
                 for c in range(channels):

@@ -21,9 +21,9 @@ def farthest_point_sample(xyz: Any, n: int) -> Tensor:
 
     x_i = argmax_x min_{s ∈ S_{i-1}} ‖x - s‖ with S_0 = {c}. The centroid is virtual: it stays in S and is not returned.
     Of the candidates within the tie tolerance of the maximum the lowest rank goes first (see `reqnn.points.ties`). Equal
-    ranks are told apart by the points s_t chosen so far: the largest Σ_t w_t·(‖x - s_t‖ + det(x, s_{t-1}, s_t)/R²) is
-    taken, with w_t = 0.77^t for the first 16 points and R the largest ‖x‖ about the centroid. What is tied even then is one
-    point, or a symmetry of the cloud and all points chosen so far. No point is taken twice.
+    ranks are told apart by the points s_t chosen so far: the largest Σ_t w_t·‖x - s_t‖ is taken, then, of mirror images, the
+    largest Σ_t w_t·det(x, s_{t-1}, s_t), with w_t = 0.77^t for the first 16 points. What is tied even then is one point, or
+    a symmetry of the cloud and all points chosen so far. No point is taken twice.
 
     Shapes: xyz (B, N, 3) -> (B, n) int64. Paper: section 3.4.
     """
@@ -52,10 +52,10 @@ def farthest_points(xyz: Tensor, distance: Tensor, rank: Tensor, tolerance: Tens
     """
     axes, tolerance, size = xyz.mT.contiguous(), tolerance[:, None], radius(distance)
 
-    def step(state: tuple[Tensor, Tensor, Tensor], weight: Tensor) -> tuple[tuple[Tensor, Tensor, Tensor], Tensor]:
+    def step(state: State, weight: Tensor) -> tuple[State, Tensor]:
         return _step(state, weight, axes, rank, tolerance, size)
 
-    state = (distance, torch.zeros_like(distance), torch.zeros_like(axes[..., :1]))
+    state = (distance, torch.zeros_like(distance), torch.zeros_like(distance), torch.zeros_like(axes[..., :1]))
     given = weights(xyz, n)
     if torch.compiler.is_exporting():
         return scan(step, state, given)[1].squeeze(2).mT
@@ -78,26 +78,29 @@ def radius(distance: Tensor) -> Tensor:
     return torch.where(largest > 0, largest, 1.0)
 
 
-def _step(
-    state: tuple[Tensor, Tensor, Tensor], weight: Tensor, axes: Tensor, rank: Tensor, tolerance: Tensor, size: Tensor
-) -> tuple[tuple[Tensor, Tensor, Tensor], Tensor]:
-    """The next point (B, 1) and the state after it: distances to the nearest chosen point, sums over all, the last point.
+State = tuple[Tensor, Tensor, Tensor, Tensor]
+"""Distances to the nearest chosen point, weighted sums of distances and of determinants over all, (B, N); the last point."""
+
+
+def _step(state: State, weight: Tensor, axes: Tensor, rank: Tensor, tolerance: Tensor, size: Tensor) -> tuple[State, Tensor]:
+    """The next point (B, 1) and the state after it.
 
     Distances are written out, one rounding an operation, so that the kernel can repeat them to the last bit.
     """
-    distance, total, last = state
+    distance, total, sides, last = state
     tied = distance >= distance.amax(1, keepdim=True) - tolerance
     lowest = torch.where(tied, rank, axes.shape[2])
     tied = lowest == lowest.amin(1, keepdim=True)
-    spread = torch.where(tied, total, -torch.inf)
-    tied = spread >= spread.amax(1, keepdim=True) - SLACK * tolerance
+    for key in (total, sides):
+        key = torch.where(tied, key, -torch.inf)
+        tied = key >= key.amax(1, keepdim=True) - SLACK * tolerance
     index = tied.to(torch.int8).argmax(1, keepdim=True)
     point = axes.gather(2, index[:, None].expand(-1, 3, 1))
     square = (axes - point).square()
     from_point = (square[:, 0] + square[:, 1] + square[:, 2]).sqrt()
     side = (axes * torch.linalg.cross(last / size[..., None], point / size[..., None], dim=1)).sum(1)
-    total = total + weight * (from_point + side)
-    return (torch.minimum(distance, from_point).scatter(1, index, -torch.inf), total, point), index
+    total, sides = total + weight * from_point, sides + weight * side
+    return (torch.minimum(distance, from_point).scatter(1, index, -torch.inf), total, sides, point), index
 
 
 @torch.library.custom_op("reqnn::farthest_point_sample", mutates_args=())

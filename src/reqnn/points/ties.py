@@ -86,7 +86,9 @@ def invariant_rank(xyz: Tensor, about: Centered | None = None, fine: bool = Fals
     if fine and values_readable(xyz):
         for b in _differ(xyz, rank, about).nonzero()[:, 0].tolist():
             u = about.xyz[b] / about.length[b].amax()
-            rank[b] = _refine(rank[b, None], torch.cdist(u, u, compute_mode="donot_use_mm_for_euclid_dist").mean(1)[None], tolerance)
+            rank[b] = _refine(
+                rank[b, None], torch.cdist(u, u, compute_mode="donot_use_mm_for_euclid_dist").mean(1)[None], tolerance
+            )
     return rank
 
 

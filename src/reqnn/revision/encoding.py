@@ -82,7 +82,9 @@ def head_inputs(net: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         kept.setdefault(id(module), []).append(given[0])
 
     layers = [module for module in net.modules() if isinstance(module, nn.Linear)]
-    handles = [layer.register_forward_pre_hook(in_this_thread(keep)) for layer in layers]  # after the hook that makes features real
+    handles = [
+        layer.register_forward_pre_hook(in_this_thread(keep)) for layer in layers
+    ]  # after the hook that makes features real
     try:
         net(*args, **kwargs)
     finally:

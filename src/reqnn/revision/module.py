@@ -93,7 +93,12 @@ class RevisedModel(nn.Module):
         """`InputError` for points in another precision than the network, and for a network in half precision."""
         own, (first, _) = next((p.dtype for p in self.parameters() if p.is_floating_point()), None), self.inputs.first
         points = given.get(first)
-        if own is None or not isinstance(points, Tensor) or not points.is_floating_point() or torch.is_autocast_enabled(points.device.type):
+        if (
+            own is None
+            or not isinstance(points, Tensor)
+            or not points.is_floating_point()
+            or torch.is_autocast_enabled(points.device.type)
+        ):
             return
         if own in (torch.float16, torch.bfloat16):
             raise InputError(

@@ -238,7 +238,8 @@ def _register_windows(rule: Any, pooling: Pooling, spatial: int) -> None:
 
         def windows(n: int, out: int, d: int) -> tuple[int, int] | list[list[int]]:
             size, step, before, apart = (
-                option[d] if isinstance(option, Sequence) else option for option in (kernel_size, stride or kernel_size, padding, dilation)
+                option[d] if isinstance(option, Sequence) else option
+                for option in (kernel_size, stride or kernel_size, padding, dilation)
             )
             if step == size and not before and apart == 1 and out * size == n:
                 return out, size

@@ -50,7 +50,9 @@ def serves_width(k: int, points: int, dimension: int) -> bool:
     return exact and min(k + MARGIN, points) <= widest
 
 
-def farthest_points(xyz: Tensor, distance: Tensor, ties: tuple[Tensor, Tensor, Tensor], size: Tensor, weights: Tensor) -> Tensor:
+def farthest_points(
+    xyz: Tensor, distance: Tensor, ties: tuple[Tensor, Tensor, Tensor], size: Tensor, weights: Tensor
+) -> Tensor:
     """Steps of farthest point sampling: centred xyz (B, N, 3), their norms (B, N), weights (n,) -> (B, n) int64.
 
     ties: ranks (B, N), tolerance and slack (B,).

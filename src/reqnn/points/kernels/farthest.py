@@ -30,16 +30,17 @@ def _update(x, y, z, a, b, c, distance):
 
 @compiled
 def _told_apart(x, y, z, i, chosen, weights, size):
-    """Σ_t w_t·(‖x - s_t‖ + det(x, s_{t-1}, s_t)/R²) of point i over the points chosen so far."""
-    total = a = b = c = x.dtype.type(0)
+    """Σ_t w_t·‖x - s_t‖ and Σ_t w_t·det(x, s_{t-1}, s_t)/R² of point i over the points chosen so far."""
+    total = sides = a = b = c = x.dtype.type(0)
     for t in range(chosen.size):
         j = chosen[t]
         dx, dy, dz = x[i] - x[j], y[i] - y[j], z[i] - z[j]
         d, e, f = x[j] / size, y[j] / size, z[j] / size
         side = (b * f - c * e) * x[i] + (c * d - a * f) * y[i] + (a * e - b * d) * z[i]
-        total += weights[t] * (np.sqrt(dx * dx + dy * dy + dz * dz) + side)
+        total += weights[t] * np.sqrt(dx * dx + dy * dy + dz * dz)
+        sides += weights[t] * side
         a, b, c = d, e, f
-    return total
+    return total, sides
 
 
 @compiled
@@ -56,15 +57,22 @@ def _choose(x, y, z, distance, rank, threshold, slack, chosen, weights, size):
                 last = i
     if first == last:
         return first
-    most = distance.dtype.type(-np.inf)
+    keys, count = np.empty((last - first + 1, 2), x.dtype), 0
+    index = np.empty(last - first + 1, np.int64)
+    most = side = distance.dtype.type(-np.inf)
     for i in range(first, last + 1):
         if distance[i] >= threshold and rank[i] == lowest:
-            most = max(most, _told_apart(x, y, z, i, chosen, weights, size))
-    for i in range(first, last):
-        if distance[i] >= threshold and rank[i] == lowest:
-            if _told_apart(x, y, z, i, chosen, weights, size) >= most - slack:
-                return i
-    return last
+            index[count] = i
+            keys[count, 0], keys[count, 1] = _told_apart(x, y, z, i, chosen, weights, size)
+            most = max(most, keys[count, 0])
+            count += 1
+    for k in range(count):
+        if keys[k, 0] >= most - slack:
+            side = max(side, keys[k, 1])
+    for k in range(count):
+        if keys[k, 0] >= most - slack and keys[k, 1] >= side - slack:
+            return index[k]
+    return first
 
 
 @compiled
