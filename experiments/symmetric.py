@@ -153,7 +153,7 @@ def measure(net: Any, name: str, rotations: int, orders: int, seed: int) -> list
         found = torch.cat(logits)
         upright.append(first)
         numbers = str(kind).removeprefix("torch.")
-        record = {"network": name, "numbers": numbers, "cloud": cloud, "points": len(x), "copies": len(found)}
+        record: dict[str, Any] = {"network": name, "numbers": numbers, "cloud": cloud, "points": len(x), "copies": len(found)}
         records.append(
             record | {"changed": int((found.argmax(-1) != first.argmax()).sum()), "change": float((found - first).abs().amax())}
         )

@@ -100,7 +100,7 @@ def test_symmetric_clouds_give_the_same_distances(dtype):
     turned, order = moved(xyz, 3)
     for cloud in (xyz, turned):
         distance = (take(cloud, knn(cloud, cloud, 5)) - cloud[:, :, None]).norm(dim=-1)
-        expected = torch.tensor([0, 2, 2, 2, 8**0.5], dtype=dtype).expand(1, 8, 5)
+        expected = torch.tensor([0, 2, 2, 2, 0], dtype=dtype).expand(1, 8, 5)  # one of three at √8 would be a choice
         torch.testing.assert_close(distance, expected, atol=1e-6, rtol=0)
     assert sorted(order.tolist()) == list(range(8))
 
@@ -121,16 +121,18 @@ def test_one_point():
 
 
 def test_count_ties():
-    assert count_ties(cube(), cube(), 2).tolist() == [8]  # one of three neighbours at distance 2
-    assert count_ties(cube(), cube(), 4).tolist() == [0]
-    assert count_ties(cube(), cube(), 8).tolist() == [0]
+    centre = torch.zeros(1, 1, 3, dtype=torch.float64)
+    assert count_ties(cube(), centre, 3).tolist() == [1]  # three of eight
+    assert count_ties(cube(), centre, 8).tolist() == [0]
+    assert count_ties(cube(), cube(), 2).tolist() == [0]  # of three neighbours at distance 2 none is taken
     assert count_ties(grid(0), grid(0), 6).tolist() == [0, 0]
     twice = torch.cat((generic(0, 8), generic(0, 8)), 1)
-    assert count_ties(twice, twice, 3).tolist() == [0, 0]  # which of two duplicates is no question
+    assert count_ties(twice, twice, 1).tolist() == [0, 0]  # which of two duplicates is no question
     turned, _ = moved(cube(), 7)
-    assert count_ties(turned, turned, 2).tolist() == [8]
+    assert count_ties(turned, centre, 3).tolist() == [1]
     both = torch.cat((cube(), cube()), 1)
-    assert count_ties(both, cube(), 3).tolist() == [8]
+    assert count_ties(both, centre, 3).tolist() == [1]
+    assert count_ties(both, cube(), 1).tolist() == [0]
 
 
 def test_no_gradient_and_quaternions_and_half_precision():

@@ -30,6 +30,6 @@ def test_copies_of_inner_points_take_their_places():
     assert calm.abs().max() < 10
     for b in range(2):
         assert all((calm[b, i] == xyz[b, kept[b]]).all(1).any() for i in (~kept[b]).nonzero()[:, 0])
-    turned, order = moved(xyz, 2)
+    turned, _ = moved(xyz, 2)
     norms = [x.norm(dim=-1).sort(1).values for x in (calm, without_outliers(turned))]
     torch.testing.assert_close(norms[0], norms[1])

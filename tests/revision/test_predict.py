@@ -57,8 +57,8 @@ def test_other_precisions_are_refused_with_advice(net):
     with pytest.raises(reqnn.InputError, match=r"float64, the network torch.float32: .*predict"):
         net(cloud().double())
     for dtype in (torch.float16, torch.bfloat16):
+        low = reqnn.revise(nn.Sequential(nn.Linear(3, 4), nn.ReLU()), cloud()).to(dtype)
         with pytest.raises(reqnn.InputError, match=r"call \.float\(\).*autocast"):
-            low = reqnn.revise(nn.Sequential(nn.Linear(3, 4), nn.ReLU()), cloud())
-            low.to(dtype)(cloud().to(dtype))
+            low(cloud().to(dtype))
     with torch.autocast("cpu", torch.bfloat16):
         assert net.eval()(cloud()).isfinite().all()

@@ -1,6 +1,6 @@
 """The longest of several vectors, where some are equally long: their common direction, at their common length.
 
-Candidates whose scores are within eps^⅔ of the best one, relatively, are tied: rounding in the layers before decides which is the
+Candidates whose scores are within eps^⅔ of the best one, relatively, are tied: rounding in the layers before decides which is
 best. With the unit vectors û_j = u_j/‖u_j‖ of the tied ones, each counted as often as it occurs,
 
     m = 1/n Σ_j û_j,    pooled = r·m/‖m‖ with r = 1/n Σ_j ‖u_j‖,    0 if ‖m‖ ≤ 1/64: they cancel
@@ -12,6 +12,7 @@ ReLU, which rescale vectors by functions of their lengths, may come before or af
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -64,7 +65,7 @@ def settle(values: Tensor, best: Tensor, parts: Tensor, scores: Tensor, lay: Cal
         return torch.where(tied.sum(-1) > 1, common_direction(lay(parts, 0.0), tied), values)
     if int(torch.count_nonzero(tied)) <= best.numel():
         return values
-    where = (tied.sum(-1) > 1).nonzero(as_tuple=True)
+    where: tuple[Any, ...] = (tied.sum(-1) > 1).nonzero(as_tuple=True)
     settled = values.clone()
     settled[(slice(None), *where)] = common_direction(lay(parts, 0.0)[(slice(None), *where)], tied[where])
     return settled

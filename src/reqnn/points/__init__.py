@@ -8,7 +8,7 @@ from reqnn.points.ball_query import ball_query
 from reqnn.points.density import density
 from reqnn.points.farthest_point_sample import farthest_point_sample
 from reqnn.points.knn import count_ties, knn
-from reqnn.points.outliers import inliers, without_outliers
+from reqnn.points.outliers import inliers
 from reqnn.points.principal_frame import degenerate_axes, frame_ambiguity, principal_frame, right_handed_frames
 
 __all__ = [

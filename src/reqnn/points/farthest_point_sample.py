@@ -12,7 +12,6 @@ from reqnn.points import kernels
 from reqnn.points._coordinates import check_cloud, check_count
 from reqnn.points.ties import Centered, invariant_rank, tie_tolerance
 
-
 SLACK = 8  # tolerances by which the sums that tell points of equal rank apart may differ by rounding
 
 

@@ -8,8 +8,9 @@ m_p = Σ ‖u_j‖^p u_j / Σ ‖u_j‖^(p+1), they are
 
     ‖u‖,   ⟨u, m_2⟩,   ⟨u, m_4⟩,   det(u, m_2, m_4) where D = 3,   uᵀ C u with C = Σ u_j u_jᵀ / Σ ‖u_j‖².
 
-The last tells points apart in clouds symmetric about their centroid, where odd moments vanish. Points of equal rank are
-duplicates, or images of each other as far as these invariants see. A search takes all of them or none (`whole_ties`).
+Features have the first two only. The last tells points apart in clouds symmetric about their centroid, where odd moments
+vanish. Points of equal rank are duplicates, or images of each other as far as these invariants see. A search takes all of
+them or none (`whole_ties`).
 """
 
 from __future__ import annotations
@@ -132,6 +133,8 @@ def _invariants(xyz: Tensor, about: Centered | None = None) -> Iterator[Tensor]:
         yield length
         m2 = moment(2)
         yield along(m2)
+        if xyz.shape[2] > 3:  # features: ties are left out whole, so that coarse classes will do
+            return
         m4 = moment(4)
         yield along(m4)
         if xyz.shape[2] == 3:

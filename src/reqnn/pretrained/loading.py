@@ -52,8 +52,8 @@ class Unnormalised:
             return
         self.warned = True
         warnings.warn(
-            f"a cloud with coordinates up to {largest:.3g} and its centre up to {centre:.3g} from 0: this network was trained on "
-            "clouds centred on their mean and scaled to the unit sphere; net.predict(points) normalises",
+            f"a cloud with coordinates up to {largest:.3g} and its centre up to {centre:.3g} from 0: this network was trained "
+            "on clouds centred on their mean and scaled to the unit sphere; net.predict(points) normalises",
             stacklevel=4,
         )
 

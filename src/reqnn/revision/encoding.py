@@ -11,8 +11,8 @@ import torch
 from torch import Tensor, nn
 
 from reqnn.errors import InputError
-from reqnn.revision.features import take_features
 from reqnn.points.outliers import without_outliers
+from reqnn.revision.features import take_features
 from reqnn.revision.inputs import Inputs, cloud_of, is_numbers
 from reqnn.tensor import QuaternionTensor
 from reqnn.tensor.running import in_this_thread
@@ -32,8 +32,8 @@ def predict(net: Any, args: tuple[Any, ...], kwargs: dict[str, Any], robust: boo
     given = tuple(x.to(like.device, torch.float64) if is_numbers(x) else x for x in args)
     if robust:
         first, axis = net.inputs.first
-        near = without_outliers(cloud_of(given[first], axis)).reshape(given[first].movedim(axis, -1)[..., :3].shape)
-        given = net.inputs.with_points(given, lambda points: near[..., None, :].to(points))
+        calm = without_outliers(cloud_of(given[first], axis)).reshape(given[first].movedim(axis, -1)[..., :3].shape)
+        given = net.inputs.with_points(given, lambda points: calm[..., None, :])
     near = normalise_inputs(net.inputs, given).args
     modes = {module: module.training for module in net.modules()}
     net.eval()

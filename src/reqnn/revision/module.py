@@ -107,7 +107,7 @@ class RevisedModel(nn.Module):
             )
         if points.dtype != own:
             raise InputError(
-                f"points have dtype {points.dtype}, the network {own}: call points.to({own}), or net.double() to keep all digits; "
+                f"points have dtype {points.dtype}, the network {own}: call points.to({own}) or net.double() to keep digits; "
                 "net.predict(points) converts after it has normalised"
             )
 
