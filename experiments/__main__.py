@@ -20,6 +20,7 @@ from experiments.paper.command import Paper
 from experiments.retrieval import Retrieval
 from experiments.segmentation.command import Segmentation
 from experiments.stress.command import Stress
+from experiments.symmetric import Symmetric
 from experiments.throughput import Throughput
 from experiments.weights.command import ExportWeights
 from reqnn import cli
@@ -44,6 +45,7 @@ EXPERIMENTS: dict[str, type[Command]] = {
     "export": ExportFiles,
     "retrieval": Retrieval,
     "stress": Stress,
+    "symmetric": Symmetric,
     "throughput": Throughput,
 }
 

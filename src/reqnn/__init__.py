@@ -32,6 +32,7 @@ _HOMES = {
     "list_weights": "reqnn.pretrained",
     "load": "reqnn.pretrained",
     "module_rule": "reqnn.rules",
+    "predict": "reqnn.deploy",
     "revise": "reqnn.revision.revise",
     "rotate_features": "reqnn.revision.features",
     "rule": "reqnn.rules",
@@ -61,6 +62,7 @@ __all__ = [
     "module_rule",
     "nn",
     "points",
+    "predict",
     "quaternion",
     "revise",
     "rotate_features",
@@ -80,7 +82,7 @@ if TYPE_CHECKING:
     from reqnn import data, models, nn, points, quaternion, rules, train
     from reqnn.alignment import Alignment, align
     from reqnn.auditing import audit
-    from reqnn.deploy import embed, export
+    from reqnn.deploy import embed, export, predict
     from reqnn.errors import ExportError, InputError, NoRuleError, SelfCheckError
     from reqnn.models import list_models
     from reqnn.points import collate

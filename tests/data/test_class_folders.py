@@ -103,5 +103,5 @@ def test_bad_folders(tmp_path):
 def test_a_damaged_file_is_named(tmp_path):
     write(tmp_path, {"chair": 2})
     (tmp_path / "chair" / "chair_0001.off").write_text(box()[:60])
-    with pytest.raises(InputError, match=r"chair_0001\.off cannot be read as \.off, or is truncated"):
+    with pytest.raises(InputError, match=r"chair_0001\.off cannot be read as \.off, or is damaged or truncated"):
         load(tmp_path, "all", 8)

@@ -116,6 +116,22 @@ def test_longest(kind, channels):
 
 
 @pytest.mark.parametrize("kind", KINDS)
+def test_ties_have_a_common_direction(kind):
+    """Neighbours that are images of a few vectors: many are equally long, some cancel."""
+    turned = torch.tensor([[1, 1, 1], [-1, -1, 1], [1, -1, -1], [-1, 1, -1], [-1, -1, -1], [1, 1, -1]], dtype=torch.float64)
+    found = groups(padded=kind != "uniform")
+    rows = found.rows if kind == "stored" else M
+    y = numbers(3, 3, C).repeat_interleave(6, 0)[:rows] * turned.repeat(3, 1)[:rows, :, None]
+    y, z, found = (numbers(rows, 3, C), None, found.stored) if kind == "stored" else (y, numbers(P, 3, C, seed=1) * 0, found)
+    y = y if z is not None else numbers(1, 3, C) * turned.repeat(5, 1)[:rows, :, None]
+    with run.switched(False):
+        members = edges.rows(y, z, found)[found.place].square().sum(2)
+    assert int((members >= members.amax(1, keepdim=True) * (1 - 1e-12)).sum()) > P * C + 10, "there are ties"
+    compare(lambda y, z: edges.longest(y, z, found, True)[:2], [y, z])
+    compare(lambda y, z, w: edges.longest_linear(y, z, w, POWER, 1.0, found)[:2], [y, z, numbers(OUT, C)])
+
+
+@pytest.mark.parametrize("kind", KINDS)
 def test_total_power(kind):
     (y, z), found = inputs(kind)
     expected = (edges.rows(y, z, found).square().sum(1) * found.weight[:, None]).sum(0)

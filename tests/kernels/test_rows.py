@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equivariance import draw, generator
-from reqnn.kernels import rows
+from reqnn.kernels import rows, tied
 from reqnn.kernels.power import Power
 from reqnn.nn.batch_norm import QuaternionBatchNorm, normalize_quaternions
 from reqnn.rules.paper.relu import quaternion_relu
@@ -79,6 +79,29 @@ def test_the_longest(seed, shape, scale, c):
     ((out * weights).sum() + (power.mean * weights.flatten(0, -2).sum(0)).sum()).backward()
     ((expected.squeeze(axis) * weights).sum() + (mean * weights.flatten(0, -2).sum(0)).sum()).backward()
     torch.testing.assert_close(a.grad, b.grad, rtol=1e-10, atol=1e-10)
+
+
+@pytest.mark.parametrize("axis", [0, 1])
+def test_ties_for_the_longest(axis):
+    """Two vectors of one length, or three that cancel: values, gradients and gradients of gradients are those of the twin."""
+    x = draw_rows(0, (3, 4, 5), 1.0)
+    some = x.select(axis, 0) * 9
+    for place, factor in enumerate(torch.tensor([[1.0, 1.0, 1.0], [1.0, 1.0, -1.0], [-1.0, 1.0, 1.0]], dtype=x.dtype)):
+        x.select(axis, place).copy_(some * factor[:, None])
+    x.select(axis, 0)[..., 0] = -(x.select(axis, 1) + x.select(axis, 2))[..., 0]  # here only two are left
+    power = Power(torch.ones(5, dtype=x.dtype), 1e-5)
+    a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
+    out, _, winner = rows.longest(a, axis, power)
+    expected, index = tied.longest(b.movedim(-2, 0), axis)
+    assert torch.equal(winner.long(), index)
+    torch.testing.assert_close(out, expected.movedim(0, -2), rtol=1e-13, atol=1e-13)
+    weights = torch.randn(out.shape, generator=generator(1), dtype=x.dtype)
+    (out * weights).sum().backward()
+    (expected.movedim(0, -2) * weights).sum().backward()
+    torch.testing.assert_close(a.grad, b.grad, rtol=1e-11, atol=1e-11)
+    members = x.square().sum(-2)
+    shared = members >= members.amax(axis, keepdim=True) * (1 - 1e-12)
+    assert torch.equal((a.grad.square().sum(-2) > 0) & shared, a.grad.square().sum(-2) > 0)
 
 
 def test_statistics_of_float32_are_added_up_in_float64():

@@ -23,6 +23,11 @@ def grid(seed, points=60, side=5, batch=2, dtype=torch.float64):
     return torch.stack([full[torch.randperm(len(full), generator=generator)[:points]] for _ in range(batch)])
 
 
+def whole_grid(seed=0, side=3, dtype=torch.float64):
+    """A cubic grid, which 24 rotations leave as it is."""
+    return grid(seed, side**3, side, 1, dtype)
+
+
 def cube(dtype=torch.float64):
     """The eight corners of a cube, all images of each other."""
     axis = torch.tensor([-1.0, 1.0], dtype=dtype)

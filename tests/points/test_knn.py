@@ -9,11 +9,11 @@ from reqnn.errors import InputError
 from reqnn.points import count_ties, knn
 from reqnn.points.ties import invariant_rank, tie_tolerance
 
-from .clouds import DTYPES, Quaternions, cube, generic, grid, moved, seeds, take
+from .clouds import DTYPES, Quaternions, cube, generic, grid, moved, seeds, take, whole_grid
 
 
 def brute_force(xyz, query, k):
-    """The definition in plain Python: sort, join what is within the tolerance, break ties by rank."""
+    """The definition in plain Python: sort, join what is within the tolerance, break ties by rank, take equal ranks or none."""
     rank, tolerance = invariant_rank(xyz).tolist(), tie_tolerance(xyz).tolist()
     result = []
     for b in range(len(xyz)):
@@ -24,12 +24,15 @@ def brute_force(xyz, query, k):
             for i, j in pairwise(order):
                 run += distance[j] - distance[i] > tolerance[b]
                 runs[j] = run
-            result.append(sorted(order, key=lambda i, b=b, runs=runs: (runs[i], rank[b][i], i))[:k])
+            places = {i: (runs[i], rank[b][i]) for i in order}
+            order.sort(key=lambda i, places=places: (places[i], i))
+            left_out = [i for i in order[:k] if k < len(order) and places[i] == places[order[k]] != places[order[0]]]
+            result.append([order[0] if i in left_out else i for i in order[:k]])
     return torch.tensor(result).view(len(xyz), -1, k)
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("cloud", [generic, grid])
+@pytest.mark.parametrize("cloud", [generic, grid, whole_grid])
 def test_against_brute_force(cloud, dtype):
     xyz = cloud(0, dtype=dtype)
     for k in (1, 7, xyz.shape[1]):
@@ -97,7 +100,7 @@ def test_symmetric_clouds_give_the_same_distances(dtype):
     turned, order = moved(xyz, 3)
     for cloud in (xyz, turned):
         distance = (take(cloud, knn(cloud, cloud, 5)) - cloud[:, :, None]).norm(dim=-1)
-        expected = torch.tensor([0, 2, 2, 2, 8**0.5], dtype=dtype).expand(1, 8, 5)
+        expected = torch.tensor([0, 2, 2, 2, 0], dtype=dtype).expand(1, 8, 5)  # one of three at √8 would be a choice
         torch.testing.assert_close(distance, expected, atol=1e-6, rtol=0)
     assert sorted(order.tolist()) == list(range(8))
 
@@ -118,16 +121,18 @@ def test_one_point():
 
 
 def test_count_ties():
-    assert count_ties(cube(), cube(), 2).tolist() == [8]  # one of three neighbours at distance 2
-    assert count_ties(cube(), cube(), 4).tolist() == [0]
-    assert count_ties(cube(), cube(), 8).tolist() == [0]
+    centre = torch.zeros(1, 1, 3, dtype=torch.float64)
+    assert count_ties(cube(), centre, 3).tolist() == [1]  # three of eight
+    assert count_ties(cube(), centre, 8).tolist() == [0]
+    assert count_ties(cube(), cube(), 2).tolist() == [0]  # of three neighbours at distance 2 none is taken
     assert count_ties(grid(0), grid(0), 6).tolist() == [0, 0]
     twice = torch.cat((generic(0, 8), generic(0, 8)), 1)
-    assert count_ties(twice, twice, 3).tolist() == [0, 0]  # which of two duplicates is no question
+    assert count_ties(twice, twice, 1).tolist() == [0, 0]  # which of two duplicates is no question
     turned, _ = moved(cube(), 7)
-    assert count_ties(turned, turned, 2).tolist() == [8]
+    assert count_ties(turned, centre, 3).tolist() == [1]
     both = torch.cat((cube(), cube()), 1)
-    assert count_ties(both, cube(), 3).tolist() == [8]
+    assert count_ties(both, centre, 3).tolist() == [1]
+    assert count_ties(both, cube(), 1).tolist() == [0]
 
 
 def test_no_gradient_and_quaternions_and_half_precision():

@@ -2,7 +2,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from reqnn.points.ties import _invariants, centered, invariant_order, invariant_rank, tie_tolerance, tied_runs
+from reqnn.points.ties import _invariants, centered, invariant_rank, tie_tolerance, tied_runs, whole_ties
 
 from .clouds import DTYPES, cube, generic, grid, moved, seeds
 
@@ -56,11 +56,11 @@ def test_boxes_symmetric_about_their_centroid_are_ranked_by_their_orbits():
         assert len(orbit[rank == r].unique()) == 1
 
 
-def test_order_is_a_permutation_by_rank():
-    xyz = torch.cat((generic(0, 10), generic(0, 10)), 1)
-    order, rank = invariant_order(xyz), invariant_rank(xyz)
-    assert (order.sort(1).values == torch.arange(20)).all()
-    assert (rank.gather(1, order.argsort(1)).diff(dim=1) >= 0).all()
+def test_ties_are_taken_whole_or_not_at_all():
+    run, rank = torch.tensor([0, 1, 1, 1, 2, 2]), torch.tensor([5, 3, 4, 4, 2, 2])
+    assert [whole_ties(run, rank, k).item() for k in range(1, 7)] == [1, 2, 2, 4, 4, 6]
+    same = torch.zeros(4, dtype=torch.int64)
+    assert whole_ties(same, same, 3).item() == 3  # nothing else would be left
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -69,6 +69,9 @@ def test_tolerance_scales_with_the_cloud(dtype):
     radius = (xyz - xyz.mean(1, keepdim=True)).norm(dim=-1).amax(1)
     torch.testing.assert_close(tie_tolerance(xyz), 16 * torch.finfo(dtype).eps * radius)
     torch.testing.assert_close(tie_tolerance(8 * xyz), 8 * tie_tolerance(xyz))
+    features = generic(0, dtype=dtype, dim=6)
+    radius = (features - features.mean(1, keepdim=True)).norm(dim=-1).amax(1)
+    torch.testing.assert_close(tie_tolerance(features), torch.finfo(dtype).eps ** (2 / 3) * radius)
     assert centered(xyz + 100).mean(1).abs().max() < 4 * torch.finfo(dtype).eps
 
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import warnings
 
 import pytest
 import torch
@@ -85,3 +86,17 @@ def test_weights_that_are_not_those_of_their_card_are_refused(ship):
     path.write_bytes(path.read_bytes() + b"\n")
     with pytest.raises(InputError, match="not the file of its model card"):
         load("dgcnn-digits")
+
+
+def test_a_cloud_far_from_those_of_the_training_is_warned_of_once():
+    net = reqnn.load("dgcnn.paper.3d-mnist")
+    points = torch.randn(1, net.card["points"], 3, generator=torch.Generator().manual_seed(0))
+    points = points - points.mean(1, keepdim=True)
+    points = points / points.norm(dim=-1).amax()
+    with warnings.catch_warnings(), torch.no_grad():
+        warnings.simplefilter("error")
+        net(points)
+        net.predict(1000 * points + 1e4)
+        with pytest.warns(UserWarning, match=r"up to 1\.1e\+04 .* net.predict"):
+            net(1000 * points + 1e4)
+        net(1000 * points + 1e4)  # once is enough

@@ -52,6 +52,8 @@ class Predict(OnRay, Command):
     """Rotate each file this many times, arbitrarily, and report whether its answer stays the same; it should."""
     drop_nan: bool = False
     """Leave out points with NaN or infinite coordinates, as organised scans have."""
+    robust: bool = False
+    """Leave out points far from all others: a stray one would shrink the object into the centre."""
     seed: int = 0
     """Seed of the choice of points and of the rotations."""
     json: Annotated[str | None, optional("FILE")] = None
@@ -93,7 +95,9 @@ class Predict(OnRay, Command):
         settings = {"weights": self.weights, "seed": self.seed, "rotations": self.rotations}
         out = AnswerFile(target or "", settings, self.top, self.rotations, self.resume) if lines else None
         left = files if out is None else [file for file in files if printable(str(file)) not in out.done]
-        found = classify(network, left, self.points, self.top, self.seed, self.rotations, drop_nan=self.drop_nan)
+        found = classify(
+            network, left, self.points, self.top, self.seed, self.rotations, drop_nan=self.drop_nan, robust=self.robust
+        )
         done, failed, kept = 0, 0, []
         with out or nullcontext(), _progress(len(left)) as advance:
             for answer in chain(others, found):

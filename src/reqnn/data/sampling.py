@@ -56,9 +56,13 @@ def choose_points(
 
 def normalise(cloud: np.ndarray, where: str) -> np.ndarray:
     """A cloud (N, 3) centred on its mean and scaled to the unit sphere, in float32."""
-    centred = cloud.astype(np.float64) - cloud.mean(0, dtype=np.float64)
+    size = float(np.abs(cloud).max())
+    if not np.isfinite(size):
+        raise InputError(f"{where} holds NaN or infinite coordinates; remove those points first")
+    scaled = cloud / np.float64(size or 1.0)  # squares of any coordinates are numbers then
+    centred = scaled - scaled.mean(0)
     radius = np.sqrt((centred**2).sum(1).max())
-    if not radius > 1e-12 * (1 + np.abs(cloud).max()):
+    if not radius > 1e-12:
         what = f"{where}: its {len(cloud)} points coincide, so it cannot be scaled"
         raise InputError(f"{what}; remove the file, ask for more points, or pass normalize=False")
     return (centred / radius).astype(np.float32)

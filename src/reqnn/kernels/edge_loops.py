@@ -3,7 +3,8 @@
 A row is an edge from a centre i to one of its neighbours j: its feature e = y[j] + z[i] is not stored. If z is empty the rows
 are stored, and row r is y[r]. The rows of a centre follow one another, from start[i] to start[i + 1]; weight (R,) is how many
 places the row counts for (a ball that is not full repeats its nearest point). s (C,) is the scale of the batch-norm, bound the
-constant c of the ReLU rule. Some loops work on the centres from `first` to `last` only, and on their rows.
+constant c of the ReLU rule. Some loops work on the centres from `first` to `last` only, and on their rows. A winner w that is
+tied is written as ~w < 0; see `reqnn.kernels.tied`.
 
 Shapes:
     y: (M, 3, C); z: (P, 3, C) or (0, 3, C); neighbour: (R,) int32; start: (P + 1,) int64; weight: (R,)
@@ -15,6 +16,7 @@ import numpy as np
 from numba import prange
 
 from reqnn.kernels.compile import compiled, loop
+from reqnn.kernels.tied_loops import direction, direction_back, kept_share
 
 CHUNK = 32  # channels that one task of a scatter owns
 SEARCHED = 64  # channels that one task of a search owns
@@ -130,16 +132,26 @@ def spread(y, z, neighbour, start, weight, extra, of_y, of_z):  # type: ignore[n
                         at_z[c] += value
 
 
+@compiled
+def _column(x, first, size, step, c):  # type: ignore[no-untyped-def]
+    """One channel of some rows, `step` rows apart, (size, 3)."""
+    e = np.empty((size, 3), x.dtype)
+    for k in range(size):
+        for part in range(3):
+            e[k, part] = x[first + k * step, part, c]
+    return e
+
+
 @loop(fastmath={"contract"})
 def longest_rows(x, start, weight, first, winner, out, sums):  # type: ignore[no-untyped-def]
     """The longest row of each centre and channel: its number (centres, C), itself (centres, 3, C), Σ weight·‖x‖² (centres, C).
 
-    x holds the rows of these centres only; winner counts from the centre's first row. The first of equally long ones wins.
+    x holds the rows of these centres only; winner counts from the centre's first row, and is the first of equally long ones.
     """
-    channels = x.shape[2]
+    channels, keep = x.shape[2], kept_share(x)
     for q in prange(winner.shape[0]):
         base, begin, end = start[first], start[first + q], start[first + q + 1]
-        best = np.full(channels, -1.0, x.dtype)
+        best, second = np.full(channels, -1.0, x.dtype), np.full(channels, -1.0, x.dtype)
         chosen, total = winner[q], sums[q]
         chosen[:] = 0
         total[:] = 0
@@ -149,12 +161,35 @@ def longest_rows(x, start, weight, first, winner, out, sums):  # type: ignore[no
                 length = row[0, c] * row[0, c] + row[1, c] * row[1, c] + row[2, c] * row[2, c]
                 total[c] += w * length
                 longer = length > best[c]
+                shorter = best[c] if longer else length
+                second[c] = shorter if shorter > second[c] else second[c]
                 best[c] = length if longer else best[c]
                 chosen[c] = place if longer else chosen[c]
         for c in range(channels):
             row = x[begin - base + chosen[c]]
             for part in range(3):
                 out[q, part, c] = row[part, c]
+        for c in range(channels):
+            if second[c] >= keep * best[c] and best[c] > 0:
+                e = _column(x, begin - base, end - begin, 1, c)
+                out[q, 0, c], out[q, 1, c], out[q, 2, c] = direction(e, weight[begin:end])
+                chosen[c] = ~chosen[c]
+
+
+@compiled(fastmath={"contract"})
+def _tied_rows_back(h, w, weight, u, v, t, of_h, of_w):  # type: ignore[no-untyped-def]
+    """The derivative of one tied output of `longest_rows_back`: h (K, 3, C), w (C,), weight (K,), added to of_h and of_w."""
+    e = np.zeros((h.shape[0], 3), h.dtype)
+    for k in range(h.shape[0]):
+        for part in range(3):
+            for c in range(w.shape[0]):
+                e[k, part] += h[k, part, c] * w[c]
+    direction_back(e, weight, u, v, t)
+    for k in range(h.shape[0]):
+        for part in range(3):
+            for c in range(w.shape[0]):
+                of_h[k, part, c] += e[k, part] * w[c]
+                of_w[c] += e[k, part] * h[k, part, c]
 
 
 @loop(fastmath={"contract"})
@@ -176,8 +211,15 @@ def longest_rows_back(h, matrix, start, weight, first, winner, gradient, of_h, o
                     for c in range(channels):
                         of_h[begin, part, c] *= many
             for o in range(outputs):
-                row, given, w, gw = h[begin + winner[q, o]], of_h[begin + winner[q, o]], matrix[o], own[o]
+                w, gw = matrix[o], own[o]
                 u, v, t = gradient[q, 0, o], gradient[q, 1, o], gradient[q, 2, o]
+                if winner[q, o] < 0:
+                    end = start[first + q + 1] - start[first]
+                    _tied_rows_back(
+                        h[begin:end], w, weight[start[first + q] : start[first + q + 1]], u, v, t, of_h[begin:end], gw
+                    )
+                    continue
+                row, given = h[begin + winner[q, o]], of_h[begin + winner[q, o]]
                 for c in range(channels):
                     given[0, c] += u * w[c]
                     given[1, c] += v * w[c]
@@ -185,10 +227,20 @@ def longest_rows_back(h, matrix, start, weight, first, winner, gradient, of_h, o
                     gw[c] += u * row[0, c] + v * row[1, c] + t * row[2, c]
 
 
+@compiled
+def _edges(y, z, neighbour, start, i, c):  # type: ignore[no-untyped-def]
+    """One channel of the edges of a centre, (K, 3)."""
+    e = np.empty((start[i + 1] - start[i], 3), y.dtype)
+    for k in range(e.shape[0]):
+        for part in range(3):
+            e[k, part] = y[neighbour[start[i] + k], part, c] + z[i, part, c]
+    return e
+
+
 @loop(fastmath={"contract"})
 def longest(y, z, neighbour, start, weight, measured, winner, edge, sums):  # type: ignore[no-untyped-def]
     """The longest edge of each centre in each channel, as `longest_rows`; Σ weight·‖e‖² (blocks, C) if measured."""
-    centres, channels = z.shape[0], z.shape[2]
+    centres, channels, keep = z.shape[0], z.shape[2], kept_share(z)
     blocks, chunks = sums.shape[0], (channels + SEARCHED - 1) // SEARCHED
     size = (centres + blocks - 1) // blocks
     for task in prange(chunks * blocks):
@@ -198,6 +250,7 @@ def longest(y, z, neighbour, start, weight, measured, winner, edge, sums):  # ty
         power, flat, step = np.zeros(wide, np.float64), y.ravel(), np.uint64(channels)
         for i in range(block * size, min((block + 1) * size, centres)):
             best, place = np.full(wide, -1.0, y.dtype), np.zeros(wide, np.int32)
+            second = np.full(wide, -1.0, y.dtype)
             total = np.zeros(wide, y.dtype)
             z0, z1, z2 = z[i, 0][first:last], z[i, 1][first:last], z[i, 2][first:last]
             for r in range(start[i], start[i + 1]):
@@ -207,6 +260,8 @@ def longest(y, z, neighbour, start, weight, measured, winner, edge, sums):  # ty
                     e0, e1, e2 = y0[c] + z0[c], y1[c] + z1[c], y2[c] + z2[c]
                     length = e0 * e0 + e1 * e1 + e2 * e2
                     longer = length > best[c]
+                    shorter = best[c] if longer else length
+                    second[c] = shorter if shorter > second[c] else second[c]
                     best[c] = length if longer else best[c]
                     place[c] = here if longer else place[c]
                 if measured:
@@ -222,6 +277,11 @@ def longest(y, z, neighbour, start, weight, measured, winner, edge, sums):  # ty
                 won0[c] = flat[at] + z0[c]
                 won1[c] = flat[at + step] + z1[c]
                 won2[c] = flat[at + step + step] + z2[c]
+            for c in range(wide):
+                if second[c] >= keep * best[c] and best[c] > 0:
+                    e = _edges(y, z, neighbour, start, i, first + c)
+                    won0[c], won1[c], won2[c] = direction(e, weight[start[i] : start[i + 1]])
+                    won[c] = ~place[c]
         for c in range(wide):
             sums[block, first + c] = power[c]
 
@@ -256,6 +316,15 @@ def longest_back(y, z, neighbour, start, weight, winner, gradient, slope, measur
                         at_y[c] *= factor[c]
         for i in range(centres):
             for c in range(a, b):
+                if winner[i, c] < 0:
+                    e = _edges(y, z, neighbour, start, i, c)
+                    direction_back(e, weight[start[i] : start[i + 1]], gradient[i, 0, c], gradient[i, 1, c], gradient[i, 2, c])
+                    for part in range(3):
+                        of_z[i, part, c] -= gradient[i, part, c]
+                        for k in range(e.shape[0]):
+                            of_y[neighbour[start[i] + k], part, c] += e[k, part]
+                            of_z[i, part, c] += e[k, part]
+                    continue
                 j = neighbour[start[i] + winner[i, c]]
                 for part in range(3):
                     of_y[j, part, c] += gradient[i, part, c]

@@ -27,7 +27,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reqnn.kernels import edge_loops
+from reqnn.kernels import edge_loops, tied
 from reqnn.kernels.by_hand import by_hand
 from reqnn.kernels.groups import Chunk, Groups
 from reqnn.kernels.power import Power
@@ -241,16 +241,14 @@ def longest(y: Tensor, z: Tensor | None, groups: Groups, measured: bool) -> tupl
         return _longest_reference(rows(y, z, groups), groups)
     z = y.new_zeros(groups.centres, *y.shape[1:]) if z is None else z
     edge, sums, winner = by_hand(_longest, _longest_back, (y, z), groups, measured)
-    return edge, sums, groups.places_of(winner)
+    return edge, sums, groups.places_of(tied.first(winner))
 
 
 def _longest_reference(e: Tensor, groups: Groups) -> tuple[Tensor, Tensor, Tensor]:
     """Of rows (R, 3, C), for groups without removed padding."""
-    grouped = e[groups.place]  # (P, K, 3, C)
-    lengths = grouped.square().sum(2)
-    winner = lengths.argmax(1)
-    chosen = grouped.gather(1, winner[:, None, None].expand(-1, 1, *grouped.shape[2:])).squeeze(1)
-    return chosen, lengths.sum((0, 1)).double(), winner
+    grouped = e[groups.place].movedim(2, 0)  # (3, P, K, C)
+    chosen, winner = tied.longest(grouped, 1)
+    return chosen.movedim(0, 1), grouped.square().sum((0, 1, 2)).double(), winner
 
 
 def search(rows: Rows, groups: Groups, out: Tensor) -> tuple[Tensor, Tensor]:
@@ -303,7 +301,7 @@ def longest_linear(
         return _longest_reference(activated(y, z, power, c, groups) @ weight.T, groups)
     tensors = (y, or_empty(y, z), weight, power.mean)
     out, sums, winner = by_hand(_longest_linear, _longest_linear_back, tensors, power, c, groups)
-    return out, sums, groups.places_of(winner)
+    return out, sums, groups.places_of(tied.first(winner))
 
 
 def _outer_sum(y: Tensor, z: Tensor, w: Tensor, mean: Tensor, power: Power, c: float, groups: Groups) -> Tensor:

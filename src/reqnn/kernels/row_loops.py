@@ -11,6 +11,8 @@ import numpy as np
 from numba import prange
 
 from reqnn.kernels.compile import compiled, loop
+from reqnn.kernels.edge_loops import _column
+from reqnn.kernels.tied_loops import direction, direction_back, kept_share
 
 BLOCK = 128  # rows that one task works on
 TILE = 16  # rows that are transposed at a time if channels come before places: a cache line
@@ -173,12 +175,13 @@ def squared_norm_backward(x, s, bound, gradient, extra, out):  # type: ignore[no
 def longest(x, inner, size, winner, out):  # type: ignore[no-untyped-def]
     """The longest of `size` rows, `inner` rows apart, in each channel: its place (Q, C) and itself (Q, 3, C).
 
-    The first of equally long ones wins.
+    The first of equally long ones is the winner w, written as ~w < 0 if it is tied; see `reqnn.kernels.tied`.
     """
     _, _, channels = x.shape
+    keep = kept_share(x)
     for q in prange(winner.shape[0]):
         first = (q // inner) * size * inner + q % inner
-        best = np.full(channels, -1.0, x.dtype)
+        best, second = np.full(channels, -1.0, x.dtype), np.full(channels, -1.0, x.dtype)
         chosen = winner[q]
         chosen[:] = 0
         for k in range(size):
@@ -186,12 +189,19 @@ def longest(x, inner, size, winner, out):  # type: ignore[no-untyped-def]
             for c in range(channels):
                 length = row[0, c] * row[0, c] + row[1, c] * row[1, c] + row[2, c] * row[2, c]
                 longer = length > best[c]
+                shorter = best[c] if longer else length
+                second[c] = shorter if shorter > second[c] else second[c]
                 best[c] = length if longer else best[c]
                 chosen[c] = here if longer else chosen[c]
         for c in range(channels):
             row = x[first + chosen[c] * inner]
             for part in range(3):
                 out[q, part, c] = row[part, c]
+        for c in range(channels):
+            if second[c] >= keep * best[c] and best[c] > 0:
+                found = direction(_column(x, first, size, inner, c), np.ones(size, x.dtype))
+                out[q, 0, c], out[q, 1, c], out[q, 2, c] = found
+                chosen[c] = ~chosen[c]
 
 
 @loop(fastmath={"contract"})
@@ -206,6 +216,13 @@ def longest_backward(x, inner, size, winner, gradient, extra, out):  # type: ign
                 for c in range(channels):
                     given[part, c] = extra[c] * row[part, c]
         for c in range(channels):
+            if winner[q, c] < 0:
+                e = _column(x, first, size, inner, c)
+                direction_back(e, np.ones(size, x.dtype), gradient[q, 0, c], gradient[q, 1, c], gradient[q, 2, c])
+                for k in range(size):
+                    for part in range(3):
+                        out[first + k * inner, part, c] += e[k, part]
+                continue
             given = out[first + winner[q, c] * inner]
             for part in range(3):
                 given[part, c] += gradient[q, part, c]

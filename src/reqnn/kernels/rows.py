@@ -19,7 +19,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from reqnn.kernels import row_loops
+from reqnn.kernels import row_loops, tied
 from reqnn.kernels.by_hand import by_hand
 from reqnn.kernels.compile import Loop
 from reqnn.kernels.power import Power
@@ -156,8 +156,7 @@ def _longest_back(
 
 
 def _longest_twin(x: Tensor, mean: Tensor, winner: Tensor, axis: int, power: Power) -> tuple[Tensor, Tensor]:
-    index = winner.long().unsqueeze(axis).unsqueeze(-2).expand(*x.shape[:axis], 1, *x.shape[axis + 1 :])
-    return x.gather(axis, index).squeeze(axis), _mean(x, mean, power)
+    return tied.longest(x.movedim(-2, 0), axis)[0].movedim(0, -2), _mean(x, mean, power)
 
 
 def longest(x: Tensor, axis: int, power: Power) -> tuple[Tensor, Power, Tensor]:
@@ -167,4 +166,4 @@ def longest(x: Tensor, axis: int, power: Power) -> tuple[Tensor, Power, Tensor]:
         x: (*, K, *, 3, C), K on `axis` → (*, *, 3, C), power, (*, *, C) int32
     """
     out, mean, winner = by_hand(_longest, _longest_back, (x, power.mean), axis, power, twin=_longest_twin)
-    return out, Power(mean, power.eps), winner
+    return out, Power(mean, power.eps), tied.first(winner)

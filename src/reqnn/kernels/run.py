@@ -19,6 +19,19 @@ enabled = os.environ.get("REQNN_KERNELS", "on").lower() not in ("off", "0", "no"
 """Whether compiled loops run at all; the environment variable REQNN_KERNELS=off switches them off."""
 
 
+_started = False  # whether loops have run on several threads in this process or the one that it was forked from
+
+
+def _in_child() -> None:
+    """One thread from here on: threads do not survive a fork, and OpenMP hangs or ends a process that asks for them again."""
+    if _started:
+        torch.set_num_threads(1)
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
+
+
 @contextmanager
 def switched(on: bool) -> Iterator[None]:
     """Inside this context compiled loops run, or do not."""
@@ -52,5 +65,7 @@ def run(loop: Loop, *arguments: Any) -> None:
     if torch.get_num_threads() == 1:
         loop.alone(*values)
         return
+    global _started
+    _started = True
     with threads_of_torch():
         loop.shared(*values)

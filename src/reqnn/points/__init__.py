@@ -9,6 +9,7 @@ from reqnn.points.cloud_batch import CloudBatch, collate
 from reqnn.points.density import density
 from reqnn.points.farthest_point_sample import farthest_point_sample
 from reqnn.points.knn import count_ties, knn
+from reqnn.points.outliers import inliers
 from reqnn.points.principal_frame import degenerate_axes, frame_ambiguity, principal_frame, right_handed_frames
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "density",
     "farthest_point_sample",
     "frame_ambiguity",
+    "inliers",
     "knn",
     "principal_frame",
     "right_handed_frames",

@@ -1,14 +1,16 @@
 """When two distances count as tied, and who goes first then: an order that no rotation or reordering changes.
 
 Rounding moves a distance by a few eps·R, where R is the largest distance of a point to the centroid. Sorted distances
-whose gaps are at most 16·eps·R therefore form one tied run, and a tie goes to the point of lower *rank*. The rank comes
-from invariants of the points, each compared with that tolerance in its turn. With u = (x - c)/R and the moments
+whose gaps are at most 16·eps·R therefore form one tied run; features of more than 3 numbers carry the rounding of the
+layers before them, and there the gap is eps^⅔·R. A tie goes to the point of lower *rank*. The rank comes from invariants
+of the points, each compared with that tolerance in its turn. With u = (x - c)/R and the moments
 m_p = Σ ‖u_j‖^p u_j / Σ ‖u_j‖^(p+1), they are
 
     ‖u‖,   ⟨u, m_2⟩,   ⟨u, m_4⟩,   det(u, m_2, m_4) where D = 3,   uᵀ C u with C = Σ u_j u_jᵀ / Σ ‖u_j‖².
 
-The last tells points apart in clouds symmetric about their centroid, where odd moments vanish. Points of equal rank are
-duplicates, or images of each other as far as these invariants see: any order is as good; here it is that of storage.
+Features have the first two only. The last tells points apart in clouds symmetric about their centroid, where odd moments
+vanish. Points of equal rank are duplicates, or images of each other as far as these invariants see. A search takes all of
+them or none (`whole_ties`).
 """
 
 from __future__ import annotations
@@ -22,6 +24,12 @@ from torch import Tensor
 from reqnn.points._coordinates import values_readable
 
 EPS_PER_TIE = 16
+
+
+def tie_share(x: Tensor) -> float:
+    """Gap up to which distances are tied, relative to the largest distance to the centroid; x: (*, D)."""
+    eps = torch.finfo(x.dtype).eps
+    return EPS_PER_TIE * eps if x.shape[-1] <= 3 else float(eps ** (2 / 3))
 
 
 def centered(xyz: Tensor) -> Tensor:
@@ -52,9 +60,9 @@ class Centered(NamedTuple):
 
 
 def tie_tolerance(xyz: Tensor, about: Centered | None = None) -> Tensor:
-    """Gap up to which distances are tied, 16·eps·max_j ‖x_j - c‖: (B, N, D) -> (B,)."""
+    """Gap up to which distances are tied, max_j ‖x_j - c‖ times the `tie_share`: (B, N, D) -> (B,)."""
     length = Centered.of(xyz).length if about is None else about.length
-    return EPS_PER_TIE * torch.finfo(xyz.dtype).eps * length.amax(1)
+    return tie_share(xyz) * length.amax(1)
 
 
 def tied_runs(ascending: Tensor, tolerance: Tensor | float) -> Tensor:
@@ -64,20 +72,46 @@ def tied_runs(ascending: Tensor, tolerance: Tensor | float) -> Tensor:
     return starts.cumsum(-1)
 
 
-def invariant_rank(xyz: Tensor, about: Centered | None = None) -> Tensor:
-    """Dense rank of the points, equal where the invariants cannot tell them apart: (B, N, D) -> (B, N) int64."""
-    tolerance = EPS_PER_TIE * torch.finfo(xyz.dtype).eps
+def invariant_rank(xyz: Tensor, about: Centered | None = None, fine: bool = False) -> Tensor:
+    """Dense rank of the points, equal where the invariants cannot tell them apart: (B, N, D) -> (B, N) int64.
+
+    With `fine` points that differ, yet are equal in all of them, are also told apart by their mean distance to all others,
+    where values can be looked at: the only invariant here that takes N² operations.
+    """
+    tolerance, about = tie_share(xyz), Centered.of(xyz) if about is None else about
     rank = torch.zeros(xyz.shape[:2], dtype=torch.int64, device=xyz.device)
     for key in _invariants(xyz, about):
         rank = _refine(rank, key, tolerance)
         if values_readable(xyz) and bool((rank.amax(1) == xyz.shape[1] - 1).all()):
-            break  # all points differ: the later, more expensive invariants cannot change that
+            return rank  # all points differ: the later, more expensive invariants cannot change that
+    if fine and values_readable(xyz):
+        for b in _differ(xyz, rank, about).nonzero()[:, 0].tolist():
+            u = about.xyz[b] / about.length[b].amax()
+            rank[b] = _refine(
+                rank[b, None], torch.cdist(u, u, compute_mode="donot_use_mm_for_euclid_dist").mean(1)[None], tolerance
+            )
     return rank
 
 
-def invariant_order(xyz: Tensor, about: Centered | None = None) -> Tensor:
-    """Place of every point in the order by rank, all different: (B, N, D) -> (B, N) int64 with values 0 … N-1."""
-    return invariant_rank(xyz, about).argsort(dim=1, stable=True).argsort(1)
+def _differ(xyz: Tensor, rank: Tensor, about: Centered) -> Tensor:
+    """Whether points of equal rank are more than duplicates: (B, N, D), (B, N) -> (B,) bool."""
+    rank, order = rank.sort(1)
+    apart = xyz.gather(1, order[..., None].expand_as(xyz)).diff(dim=1).abs().amax(-1) > tie_tolerance(xyz, about)[:, None]
+    return ((rank.diff(dim=1) == 0) & apart).any(1)
+
+
+def whole_ties(run: Tensor, rank: Tensor, k: int) -> Tensor:
+    """How many of the first k places are taken, such that ties are taken whole or not at all: (…, W) -> (…, 1).
+
+    Points in one run with equal ranks that do not all fit into k places are left out, unless nothing else would be left.
+
+    Shapes: run, rank (…, W), ordered by both, W > k unless these are all points
+    """
+    if run.shape[-1] <= k:
+        return torch.full_like(run[..., :1], k)
+    cut = (run[..., :k] == run[..., k : k + 1]) & (rank[..., :k] == rank[..., k : k + 1])
+    kept = k - cut.sum(-1, keepdim=True)
+    return torch.where(kept > 0, kept, k)
 
 
 def _invariants(xyz: Tensor, about: Centered | None = None) -> Iterator[Tensor]:
@@ -99,6 +133,8 @@ def _invariants(xyz: Tensor, about: Centered | None = None) -> Iterator[Tensor]:
         yield length
         m2 = moment(2)
         yield along(m2)
+        if xyz.shape[2] > 3:  # features: ties are left out whole, so that coarse classes will do
+            return
         m4 = moment(4)
         yield along(m4)
         if xyz.shape[2] == 3:

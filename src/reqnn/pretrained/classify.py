@@ -15,6 +15,7 @@ from torch import Tensor
 from reqnn.data.sampling import check_seed, choose_points, normalise, stream
 from reqnn.data.shape_file import SUFFIXES, read_shape, sample_surface
 from reqnn.errors import InputError, MissingPackageError, check_least, printable
+from reqnn.points import inliers
 from reqnn.quaternion import random_matrix
 from reqnn.train.prediction import predict
 
@@ -46,13 +47,19 @@ def other_files(paths: Iterable[str | Path]) -> list[dict[str, str]]:
 
 
 def cloud_in_any_pose(
-    path: str | Path, points: int, seed: int = 0, rotation: Tensor | None = None, drop_nan: bool = False
+    path: str | Path,
+    points: int,
+    seed: int = 0,
+    rotation: Tensor | None = None,
+    drop_nan: bool = False,
+    robust: bool = False,
 ) -> Tensor:
     """The cloud (points, 3) float32 of a file, centred and in the unit sphere; a rotated copy gives the same points, rotated.
 
     Random numbers depend on the seed and the number of faces or points only, not on coordinates; a mesh is sampled by the
     areas of its faces in the order of the file. A cloud with fewer points is used as it is. `rotation` (3, 3) rotates the
-    file's vertices first; `drop_nan` leaves out points that are not finite.
+    file's vertices first; `drop_nan` leaves out points that are not finite, `robust` those far from all others
+    (`reqnn.points.inliers`).
     """
     check_seed(seed)
     check_least(points, "points")
@@ -62,6 +69,8 @@ def cloud_in_any_pose(
         random = stream("surface", seed, len(shape.faces))
         dense, _ = sample_surface(vertices, shape.faces, max(points, DENSE), random, where)
         return torch.from_numpy(normalise(dense, where)[:points])
+    if robust:
+        vertices = vertices[inliers(torch.from_numpy(vertices)[None])[0].numpy()]
     return cloud_of_vertices(vertices, points, seed, where)
 
 
@@ -79,27 +88,29 @@ def classify(
     seed: int = 0,
     rotations: int = 0,
     drop_nan: bool = False,
+    robust: bool = False,
 ) -> Iterator[dict[str, Any]]:
     """The most probable classes of each file, in order, by a network of `reqnn.load`.
 
     A record has `file`, `points` and `top`: [{"class", "probability"}, …], or `error` for a file that cannot be classified,
     whatever the reason.
     With `rotations` each file is also classified in that many random orientations; `rotated` then holds how many of them
-    gave the same answer, and the largest change of a probability.
+    gave the same answer, and the largest change of a probability. With `robust` clouds lose points far from all others first.
     """
     check_least(top, "top")
     check_least(rotations, "rotations", 0)
     check_seed(seed)
     wanted = network.card["points"] if points is None else points
+    cleaning = {"drop_nan": drop_nan, "robust": robust}
     matrices = random_matrix(rotations, torch.Generator().manual_seed(seed), torch.float64)
     for start in range(0, len(files), BATCH):
-        read = [_read(file, wanted, seed, drop_nan) for file in files[start : start + BATCH]]
+        read = [_read(file, wanted, seed, cleaning) for file in files[start : start + BATCH]]
         for _, group in groupby(read, key=lambda one: one[1] if isinstance(one[1], str) else len(one[1])):
             for answer in _answers(network, list(group), top):
                 file = answer["file"]
                 if rotations and "top" in answer:
                     try:
-                        answer["rotated"] = _rotated(network, file, wanted, seed, matrices, drop_nan)
+                        answer["rotated"] = _rotated(network, file, wanted, seed, matrices, cleaning)
                     except Exception as error:
                         answer = {"file": file, "error": _why(file, error)}
                 yield {**answer, "file": printable(str(file))}
@@ -111,17 +122,17 @@ def _why(file: str | Path, error: Exception) -> str:
     return printable(said if str(file) in said else f"{file}: {said}")
 
 
-def _rotated(network: Any, file: str | Path, points: int, seed: int, matrices: Tensor, drop_nan: bool) -> dict[str, Any]:
+def _rotated(network: Any, file: str | Path, points: int, seed: int, matrices: Tensor, cleaning: dict) -> dict[str, Any]:
     """How many rotated copies of a file get the same answer, and the largest change of a probability."""
-    clouds = [cloud_in_any_pose(file, points, seed, rotation, drop_nan) for rotation in (None, *matrices)]
+    clouds = [cloud_in_any_pose(file, points, seed, rotation, **cleaning) for rotation in (None, *matrices)]
     upright, copies = predict(network, torch.stack(clouds), BATCH).double().softmax(-1).tensor_split([1])
     same = int((copies.argmax(-1) == upright.argmax(-1)).sum())
     return {"copies": len(copies), "same": same, "largest_change": float((copies - upright).abs().max())}
 
 
-def _read(file: str | Path, points: int, seed: int, drop_nan: bool) -> tuple[str | Path, Tensor | str]:
+def _read(file: str | Path, points: int, seed: int, cleaning: dict) -> tuple[str | Path, Tensor | str]:
     try:
-        return file, cloud_in_any_pose(file, points, seed, drop_nan=drop_nan)
+        return file, cloud_in_any_pose(file, points, seed, **cleaning)
     except MissingPackageError:
         raise
     except Exception as error:  # one file does not end the run

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from pathlib import Path
 from typing import Any
+
+import torch
+from torch import Tensor, nn
 
 from reqnn.data.files import read_bytes, read_json
 from reqnn.errors import InputError, did_you_mean
@@ -31,7 +35,30 @@ def load(name_or_path: str | Path) -> Any:
         hint = "`reqnn predict --category` colours parts with it, " * (run.config.task == "segmentation")
         raise InputError(f"{name} is a network for {run.config.task}; it has no classes: {hint}reqnn.train.load_run loads it")
     network.classes, network.card = run.classes, {**(card or {}), **facts(run)}
+    network.register_forward_pre_hook(Unnormalised())
     return network
+
+
+class Unnormalised:
+    """A forward pre-hook that warns, once, of a cloud (B, N, 3) far from those of the training: centred, in the unit sphere."""
+
+    def __init__(self) -> None:
+        self.warned = False
+
+    def __call__(self, module: nn.Module, args: tuple[Any, ...]) -> None:
+        """Look at the size and the centre."""
+        points = args[0] if args else None
+        if self.warned or torch.compiler.is_compiling() or not isinstance(points, Tensor) or points.dim() != 3:
+            return
+        largest, centre = float(points.detach().abs().amax()), float(points.detach().mean(1).abs().amax())
+        if 0.4 <= largest <= 1.5 and centre <= 0.3 * largest:
+            return
+        self.warned = True
+        warnings.warn(
+            f"a cloud with coordinates up to {largest:.3g} and its centre up to {centre:.3g} from 0: this network was trained "
+            "on clouds centred on their mean and scaled to the unit sphere; net.predict(points) normalises",
+            stacklevel=4,
+        )
 
 
 def read_card(path: Path) -> dict[str, Any] | None:

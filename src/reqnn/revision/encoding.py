@@ -11,9 +11,11 @@ import torch
 from torch import Tensor, nn
 
 from reqnn.errors import InputError
+from reqnn.points.outliers import without_outliers
 from reqnn.revision.features import take_features
-from reqnn.revision.inputs import Inputs, cloud_of
+from reqnn.revision.inputs import Inputs, cloud_of, is_numbers
 from reqnn.tensor import QuaternionTensor
+from reqnn.tensor.running import in_this_thread
 
 
 class Normalised(NamedTuple):
@@ -22,6 +24,25 @@ class Normalised(NamedTuple):
     args: tuple[Any, ...]
     center: Tensor
     scale: Tensor
+
+
+def predict(net: Any, args: tuple[Any, ...], kwargs: dict[str, Any], robust: bool) -> Any:
+    """What `RevisedModel.predict` returns."""
+    like = next((p for p in net.parameters() if p.is_floating_point()), args[0])
+    given = tuple(x.to(like.device, torch.float64) if is_numbers(x) else x for x in args)
+    if robust:
+        first, axis = net.inputs.first
+        calm = without_outliers(cloud_of(given[first], axis)).reshape(given[first].movedim(axis, -1)[..., :3].shape)
+        given = net.inputs.with_points(given, lambda points: calm[..., None, :])
+    near = normalise_inputs(net.inputs, given).args
+    modes = {module: module.training for module in net.modules()}
+    net.eval()
+    try:
+        with torch.no_grad():
+            return net(*(x.to(like.dtype) if is_numbers(x) else x for x in near), **kwargs)
+    finally:
+        for module, mode in modes.items():
+            module.training = mode
 
 
 def normalise_inputs(inputs: Inputs, args: tuple[Any, ...]) -> Normalised:
@@ -61,7 +82,9 @@ def head_inputs(net: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         kept.setdefault(id(module), []).append(given[0])
 
     layers = [module for module in net.modules() if isinstance(module, nn.Linear)]
-    handles = [layer.register_forward_pre_hook(keep) for layer in layers]  # after the hook that makes features real
+    handles = [
+        layer.register_forward_pre_hook(in_this_thread(keep)) for layer in layers
+    ]  # after the hook that makes features real
     try:
         net(*args, **kwargs)
     finally:

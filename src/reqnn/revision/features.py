@@ -21,6 +21,7 @@ from reqnn.errors import InputError
 from reqnn.nn.quaternion_to_real import becomes_real_before
 from reqnn.revision.outputs import to_outputs
 from reqnn.tensor import QuaternionTensor
+from reqnn.tensor.running import in_this_thread
 
 _UNIT = 1e-3  # how far a quaternion may be from length 1
 
@@ -156,7 +157,7 @@ def _matrix(rotation: Any) -> Tensor:
 
 @contextmanager
 def _visited(place: Place, change: Change) -> Iterator[list[int]]:
-    """While it lasts, what passes the place goes through `change`; counts the calls of the submodule."""
+    """Inside this context, in this thread, what passes the place goes through `change`; counts the calls of the submodule."""
     calls = [0]
 
     def chosen() -> bool:
@@ -170,8 +171,10 @@ def _visited(place: Place, change: Change) -> Iterator[list[int]]:
         return (change(args[0] if args else None), *args[1:]) if chosen() else args
 
     # an input before Quaternion2Real's own hook, an output after all hooks of its module
-    register = place.module.register_forward_hook
-    handle = place.module.register_forward_pre_hook(before, prepend=True) if place.before else register(after)
+    if place.before:
+        handle = place.module.register_forward_pre_hook(in_this_thread(before), prepend=True)
+    else:
+        handle = place.module.register_forward_hook(in_this_thread(after))
     try:
         yield calls
     finally:

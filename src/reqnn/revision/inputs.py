@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 from reqnn.errors import InputError
-from reqnn.points._coordinates import check_finite
+from reqnn.points._coordinates import check_finite, extremes, values_readable
 from reqnn.tensor import Context, from_real
 from reqnn.tensor.markers import ScalarTensor, companion
 from reqnn.tensor.nested import map_leaves
@@ -119,6 +119,13 @@ def check_points(x: Tensor, axis: int, channels: int, rank: int) -> None:
     if x.numel() == 0:
         raise InputError(f"{shown}: it is empty; at least one cloud with at least one point is needed")
     check_finite(x, f"{shown} and holds NaN or infinite values; remove those points first")
+    if values_readable(x):
+        size, kind = max(map(abs, extremes(x))), torch.finfo(x.dtype)
+        if size > 0 and not 1e3 * kind.tiny**0.5 < size < 0.1 * kind.max**0.25:
+            raise InputError(
+                f"{shown} and numbers up to {size:.3g}, whose products are out of the range of {x.dtype}; centre and scale the "
+                "cloud to the unit sphere: net.predict(points) does"
+            )
 
 
 def cloud_of(x: Tensor, axis: int) -> Tensor:

@@ -98,12 +98,35 @@ class RevisedModel(nn.Module):
         if self.learns:
             follow(self.model)
         given, places = self.by_position(args, kwargs)
+        self._check_dtype(given)
         values = self.inputs.quaternions(given, context)
         named = {name: values[place] for place, name in places.items()}
         with fresh_stack(), frames_of(context):
             out = self.model(*(values[place] for place in range(len(args))), **{**kwargs, **named})
             context.finish()
             return out
+
+    def _check_dtype(self, given: dict[int, Any]) -> None:
+        """`InputError` for points in another precision than the network, and for a network in half precision."""
+        own, (first, _) = next((p.dtype for p in self.parameters() if p.is_floating_point()), None), self.inputs.first
+        points = given.get(first)
+        if (
+            own is None
+            or not isinstance(points, Tensor)
+            or not points.is_floating_point()
+            or torch.is_autocast_enabled(points.device.type)
+        ):
+            return
+        if own in (torch.float16, torch.bfloat16):
+            raise InputError(
+                f"the network is in {own}; norms and neighbours that decide need float32: call .float(), and run it in "
+                "torch.autocast, which leaves these in float32 and does products in half precision"
+            )
+        if points.dtype != own:
+            raise InputError(
+                f"points have dtype {points.dtype}, the network {own}: call points.to({own}) or net.double() to keep digits; "
+                "net.predict(points) converts after it has normalised"
+            )
 
     def by_position(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[int, Any], dict[int, str]]:
         """All arguments by their positions, and the names of those that were passed by name."""
@@ -155,6 +178,19 @@ class RevisedModel(nn.Module):
             quaternion features at that place, their mean if they belong to points; "center" (B, 3) and "scale" (B,).
         """
         return encoding.encode(self, at, inputs, kwargs)
+
+    def predict(self, *inputs: Any, robust: bool = False, **kwargs: Any) -> Any:
+        """The outputs for a cloud in any place, size, orientation and dtype: centred and scaled to the unit sphere in float64.
+
+        In eval mode and without gradients. The networks of `reqnn.load` were trained on clouds that are normalised so.
+
+        Args:
+            inputs: as the network takes them.
+            robust: first replace points farther than 4 median distances from the centre by copies of inner ones; one stray
+                point may otherwise shrink all others into the centre.
+            kwargs: further arguments of the network.
+        """
+        return encoding.predict(self, inputs, kwargs, robust)
 
     def remember_real_places(self) -> None:
         """Note before which submodules features become real, for `keep_real_places`."""

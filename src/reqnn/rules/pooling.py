@@ -1,6 +1,7 @@
 """Max-pooling as rule sets share it: along an axis, over windows, adaptive, of two tensors, of what is scattered to one place.
 
 A set says by what elements are ordered, and what becomes of the components: those of the winner, their mean, or some of each.
+Ties, to rounding, have no winner: `reqnn.kernels.tied` gives their common direction, so that no rounding chooses.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from reqnn.errors import NoRuleError
+from reqnn.kernels.tied import scattered, settle, taken
 from reqnn.rules.algebra.base import align, broadcast_axis, refuse_over_vectors, same_parts
 from reqnn.rules.algebra.reduction import reduced
 from reqnn.rules.algebra.shape import flatten
@@ -29,19 +31,40 @@ Combine = Callable[[Q, tuple[int, ...], Pick, Pick], Tensor]
 
 
 class _Winner:
-    """Where the winners are, found out only when it is asked for: a mean needs no order."""
+    """Who wins, found out only when it is asked for: a mean needs no order.
 
-    def __init__(self, find: Callable[[], Tensor]) -> None:
-        self._find = find
+    Args:
+        find: → the best scores and their indices, (*out) each.
+        scores: → those of all elements.
+        pick: (components, indices) → the winners' (n, *out).
+        lay: the candidates of each winner on a last axis; see `reqnn.kernels.tied.settle`.
+    """
+
+    def __init__(
+        self,
+        scores: Callable[[], Tensor],
+        find: Callable[[Tensor], tuple[Tensor, Tensor]],
+        pick: Callable[[Tensor, Tensor], Tensor],
+        lay: Callable[[Tensor, float], Tensor],
+    ) -> None:
+        self._scores, self._find, self._pick, self._lay = scores, find, pick, lay
 
     @cached_property
-    def index(self) -> Tensor:
-        return self._find()
+    def scores(self) -> Tensor:
+        return self._scores().detach()
+
+    @cached_property
+    def found(self) -> tuple[Tensor, Tensor]:
+        return self._find(self.scores)
+
+    def of(self, parts: Tensor) -> Tensor:
+        """The winners' components, (n, *out)."""
+        best, index = self.found
+        return settle(self._pick(parts, index), best, parts, self.scores, self._lay)
 
     def or_none(self, like: Tensor) -> Tensor:
         """The indices, or −1 where nobody asked: a mean is none of the elements."""
-        asked = "index" in self.__dict__
-        return self.index if asked else torch.full((), -1, device=like.device).expand(like.shape[1:])
+        return self.found[1] if "found" in self.__dict__ else torch.full((), -1, device=like.device).expand(like.shape[1:])
 
 
 def _longest(x: Q, dims: tuple[int, ...], winner: Pick, mean: Pick) -> Tensor:
@@ -69,16 +92,18 @@ class Pooling:
         found: tuple[Q, Tensor] | None = self.shortcut(x, at, keepdim)
         if found is not None:
             return found
-        winner = _Winner(lambda: self.scores(x).argmax(at, keepdim=True))
-        parts = self.combine(
-            x,
-            (at,),
-            lambda parts: parts.gather(at + 1, winner.index.expand(parts.shape[0], *winner.index.shape)),
-            lambda parts: parts.mean(at + 1, keepdim=True),
+        winner = _Winner(
+            lambda: self.scores(x),
+            lambda scores: scores.max(at),
+            lambda parts, index: taken(parts, index, at),
+            lambda parts, _: parts.movedim(at + 1, -1),
         )
+        parts = self.combine(
+            x, (at,), lambda parts: winner.of(parts).unsqueeze(at + 1), lambda parts: parts.mean(at + 1, keepdim=True)
+        )
+        parts = parts if keepdim else parts.squeeze(at + 1)
         index = winner.or_none(parts)
-        values = reduced(x, parts if keepdim else parts.squeeze(at + 1), [at], keepdim)
-        return values, index if keepdim else index.squeeze(at)
+        return reduced(x, parts, [at], keepdim), index.unsqueeze(at) if keepdim and index.dim() < x.rank else index
 
     def over_all(self, x: Q, dim: Any = (), keepdim: bool = False) -> Q:
         """Pool over axes, the last one first."""
@@ -116,20 +141,10 @@ class Pooling:
         """
         shape = [size if d == dim else length for d, length in enumerate(index.shape)]
 
-        def find() -> Tensor:
-            """The number of the winner of each place, −1 if there is none."""
-            scores, last = self.scores(x).detach(), index.shape[dim]
-            largest = scores.new_zeros(shape).scatter_reduce(dim, index, scores, "amax", include_self=False)
-            numbers = torch.arange(last, device=index.device).view([-1 if d == dim else 1 for d in range(index.dim())])
-            numbers = torch.where(scores == largest.gather(dim, index), numbers, last)
-            first = torch.full(shape, last, device=index.device).scatter_reduce(dim, index, numbers, "amin")
-            return torch.where(first == last, -1, first)
-
-        winner = _Winner(find)
-
         def chosen(parts: Tensor) -> Tensor:
-            at = winner.index.expand(parts.shape[0], *shape)
-            return parts.gather(dim + 1, at.clamp(min=0)) * (at >= 0)
+            scores = self.scores(x).detach()
+            best = scores.new_zeros(shape).scatter_reduce(dim, index, scores, "amax", include_self=False)
+            return scattered(parts, scores, best, dim, index)
 
         def mean(parts: Tensor) -> Tensor:
             at = index.expand(parts.shape[0], *index.shape)
@@ -157,26 +172,47 @@ def register_pooling(rules: RuleSet, pooling: Pooling) -> None:
         _register_windows(rule, pooling, spatial)
 
 
+Windows = Callable[[int, int, int], tuple[int, int] | list[list[int]]]
+"""(entries, windows, which axis) → windows side by side as (how many, their size), or the places of each, −1 for none."""
+
+
+def _in_windows(x: Tensor, windows: list[tuple[int, int] | list[list[int]]], fill: float) -> Tensor:
+    """The entries of each window on a last axis: (…, n₁, n₂, …) → (…, windows₁, windows₂, …, K)."""
+    axes = len(windows)
+    for done, places in enumerate(windows):
+        x = x.movedim(-axes - done, -1)
+        if isinstance(places, tuple):
+            x = x.unflatten(-1, places)
+        else:
+            at = torch.tensor(places, device=x.device)
+            x = torch.where(at >= 0, x[..., at.clamp(min=0)], fill)
+    return x.movedim([-2 * (axes - d) + 1 for d in range(axes)], list(range(-axes, 0))).flatten(-axes)
+
+
 def _register_windows(rule: Any, pooling: Pooling, spatial: int) -> None:
     pool, average, adaptive = (getattr(F, f"{name}{spatial}d") for name in ("max_pool", "avg_pool", "adaptive_avg_pool"))
     largest = getattr(F, f"adaptive_max_pool{spatial}d")
 
-    def pooled(x: Q, find: Callable[[], Tensor], mean: Callable[[Tensor], Tensor], wanted: bool) -> Any:
+    def pooled(x: Q, find: Callable[[Tensor], tuple[Tensor, Tensor]], windows: Windows, mean: Pick, wanted: bool) -> Any:
         dims = tuple(range(x.rank - spatial, x.rank))
         refuse_over_vectors(x, dims, "pooling")
-        winner = _Winner(find)
 
-        def chosen(parts: Tensor) -> Tensor:
-            index, flat = winner.index, parts.flatten(-spatial)
-            picked = flat.gather(-1, index.flatten(-spatial).expand(*flat.shape[:-1], -1))
-            return picked.unflatten(-1, index.shape[-spatial:])
+        def pick(parts: Tensor, index: Tensor) -> Tensor:
+            flat = parts.flatten(-spatial)
+            return flat.gather(-1, index.flatten(-spatial).expand(*flat.shape[:-1], -1)).unflatten(-1, index.shape[-spatial:])
+
+        def lay(parts: Tensor, fill: float) -> Tensor:
+            pairs = zip(parts.shape[-spatial:], winner.found[1].shape[-spatial:], strict=True)
+            return _in_windows(parts, [windows(n, out, d) for d, (n, out) in enumerate(pairs)], fill)
+
+        winner = _Winner(lambda: pooling.scores(x), find, pick, lay)
 
         def averaged(parts: Tensor) -> Tensor:
             if wanted:
                 raise NoRuleError("a mean has no index; the option pooling of the rule set chooses a winner")
             return mean(parts.flatten(0, -spatial - 2)).unflatten(0, parts.shape[: -spatial - 1])
 
-        out = x.same(pooling.combine(x, dims, chosen, averaged))
+        out = x.same(pooling.combine(x, dims, winner.of, averaged))
         return (out, winner.or_none(out.components)) if wanted else out
 
     def window(
@@ -196,11 +232,21 @@ def _register_windows(rule: Any, pooling: Pooling, spatial: int) -> None:
             out: Tensor = average(parts, kernel_size, stride or None, padding, ceil_mode, False)
             return out
 
-        def find() -> Tensor:
-            index: Tensor = pool(pooling.scores(x), kernel_size, stride, padding, dilation, ceil_mode, return_indices=True)[1]
-            return index
+        def find(scores: Tensor) -> tuple[Tensor, Tensor]:
+            best, index = pool(scores, kernel_size, stride, padding, dilation, ceil_mode, return_indices=True)
+            return best, index
 
-        return pooled(x, find, mean, return_indices)
+        def windows(n: int, out: int, d: int) -> tuple[int, int] | list[list[int]]:
+            size, step, before, apart = (
+                option[d] if isinstance(option, Sequence) else option
+                for option in (kernel_size, stride or kernel_size, padding, dilation)
+            )
+            if step == size and not before and apart == 1 and out * size == n:
+                return out, size
+            starts = (o * step - before for o in range(out))
+            return [[i if 0 <= i < n else -1 for i in range(first, first + size * apart, apart)] for first in starts]
+
+        return pooled(x, find, windows, mean, return_indices)
 
     def adapt(x: Q, output_size: Any, return_indices: bool = False) -> Any:
         """Pool each of so many windows."""
@@ -208,11 +254,17 @@ def _register_windows(rule: Any, pooling: Pooling, spatial: int) -> None:
         if not isinstance(size, int):
             size = tuple(n if n is not None else x.user_shape[d - spatial] for d, n in enumerate(size))
 
-        def find() -> Tensor:
-            index: Tensor = largest(pooling.scores(x), size, return_indices=True)[1]
-            return index
+        def find(scores: Tensor) -> tuple[Tensor, Tensor]:
+            best, index = largest(scores, size, return_indices=True)
+            return best, index
 
-        return pooled(x, find, lambda parts: adaptive(parts, size), return_indices)
+        def windows(n: int, out: int, d: int) -> tuple[int, int] | list[list[int]]:
+            if n % out == 0:
+                return out, n // out
+            widest, ranges = -(-n // out) + 1, [(o * n // out, -(-(o + 1) * n // out)) for o in range(out)]
+            return [[i if i < last else -1 for i in range(first, first + widest)] for first, last in ranges]
+
+        return pooled(x, find, windows, lambda parts: adaptive(parts, size), return_indices)
 
     rule(f"max_pool{spatial}d", f"_max_pool{spatial}d")(window)
     rule(f"max_pool{spatial}d_with_indices")(lambda x, *args, **kwargs: window(x, *args, **{**kwargs, "return_indices": True}))

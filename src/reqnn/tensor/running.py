@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -54,6 +54,12 @@ def follow(model: nn.Module) -> list[RemovableHandle]:
             handles.append(module.register_forward_pre_hook(enter_hook, prepend=True))
             handles.append(module.register_forward_hook(leave_hook, always_call=True))
     return handles
+
+
+def in_this_thread(hook: Callable[..., Any]) -> Callable[..., Any]:
+    """A hook that passes by what other threads run: a module may be shared, a pass is not."""
+    owner = threading.get_ident()
+    return lambda *args: hook(*args) if threading.get_ident() == owner else None
 
 
 def enter_hook(module: nn.Module, args: Any) -> None:

@@ -50,18 +50,25 @@ def serves_width(k: int, points: int, dimension: int) -> bool:
     return exact and min(k + MARGIN, points) <= widest
 
 
-def farthest_points(xyz: Tensor, distance: Tensor, rank: Tensor, tolerance: Tensor, n: int) -> Tensor:
-    """Steps of farthest point sampling: centred xyz (B, N, 3), their norms and ranks (B, N), (B,) -> (B, n) int64."""
-    chosen = torch.empty(xyz.shape[0], n, dtype=torch.int64)
+def farthest_points(
+    xyz: Tensor, distance: Tensor, ties: tuple[Tensor, Tensor, Tensor], size: Tensor, weights: Tensor
+) -> Tensor:
+    """Steps of farthest point sampling: centred xyz (B, N, 3), their norms (B, N), weights (n,) -> (B, n) int64.
+
+    ties: ranks (B, N), tolerance and slack (B,).
+    """
+    chosen = torch.empty(xyz.shape[0], len(weights), dtype=torch.int64)
     loop = _compiled("farthest").sample_clouds
-    run.run(loop, xyz.mT.contiguous(), distance.clone(), torch.zeros_like(distance), rank, tolerance, chosen)
+    run.run(loop, xyz.mT.contiguous(), distance.clone(), *ties, size, weights, chosen)
     return chosen
 
 
 def nearest_points(
     xyz: Tensor, query: Tensor, k: int, about: Centered, ties: tuple[Tensor, Tensor], limit: Tensor | None
 ) -> Neighbours:
-    """k nearest of xyz (B, N, D) to each query (B, M, D), by tied run, then order; ties: order (B, N), tolerance (B,).
+    """k nearest of xyz (B, N, D) to each query (B, M, D), by tied run, then rank; ties: rank (B, N), tolerance (B,).
+
+    Ties for the last place are taken whole or not at all, as in `reqnn.points.ties.whole_ties`.
 
     With a limit (B,), for D ≤ 3 only, the nearest replaces each point farther away than that.
     """
@@ -74,13 +81,13 @@ def nearest_points(
     beyond = torch.empty(batch, rows, dtype=torch.float64)
     output = (found, status, candidates, beyond)
     relative, floor = _error(xyz)
-    order, tolerance = ties
+    rank, tolerance = ties
     if dimension <= TREE_DIMENSION:
         limit = torch.full_like(tolerance, torch.inf) if limit is None else limit
-        _search_trees(xyz, query, (order, tolerance.double(), limit.double(), relative, floor), output)
+        _search_trees(xyz, query, (rank, tolerance.double(), limit.double(), relative, floor), output)
     else:
         assert limit is None, "only the tree search takes a limit"
-        _search_rows(xyz, query, about, (order, tolerance.double(), relative, floor), output)
+        _search_rows(xyz, query, about, (rank, tolerance.double(), relative, floor), output)
     beyond = torch.where(beyond < torch.inf, beyond * (1 - relative) - floor, torch.inf)
     return Neighbours(found, status == codes.UNCLEAR, status == codes.OPEN, candidates, beyond)
 
@@ -133,14 +140,14 @@ def _search_rows(xyz: Tensor, query: Tensor, about: Centered, rule: tuple, outpu
     reach = about.length.amax(1).double()
     # rounding of ⟨q, x⟩, ‖x‖², ‖q‖² (D each) and of the centring, all relative to (‖q‖ + ‖x‖)²
     error = 1.1 * (dimension + 14) * torch.finfo(xyz.dtype).eps / 2
-    xyz, query, (order, tolerance, *bounds) = xyz.contiguous(), query.contiguous(), rule
+    xyz, query, (rank, tolerance, *bounds) = xyz.contiguous(), query.contiguous(), rule
     rows = min(query.shape[1], max(1, BLOCK // points))
     clouds = max(1, BLOCK // (points * query.shape[1]))
     for b in (slice(i, i + clouds) for i in range(0, batch, clouds)):
         for part in (slice(i, i + rows) for i in range(0, query.shape[1], rows)):
             with torch.autocast("cpu", enabled=False):
                 product = q[b, part] @ x[b].mT if clouds > 1 else times(q[b.start, part], x[b.start])[None]
-            given = (length[b, part], reach[b], error, product, square[b], xyz[b], query[b, part], order[b], tolerance[b])
+            given = (length[b, part], reach[b], error, product, square[b], xyz[b], query[b, part], rank[b], tolerance[b])
             run.run(_compiled("neighbours").search_rows, *given, *bounds, *(x[b, part] for x in output))
 
 

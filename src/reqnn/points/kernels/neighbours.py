@@ -158,8 +158,11 @@ def _same(x, i, j):
 
 
 @compiled
-def _resolve(distance, index, width, beyond, x, place, tolerance, rel, floor, k):
-    """Order the candidates by tied run, then place, up to the run of the k-th; points left out are `beyond` at least."""
+def _resolve(distance, index, width, beyond, x, rank, tolerance, rel, floor, k):
+    """Order the candidates by tied run, rank and index, up to the run of the k-th; points left out are `beyond` at least.
+
+    Those of one run and rank that do not all fit into k places are replaced by the first, unless they are the first.
+    """
     begin = 0
     while begin < k:
         end = begin + 1
@@ -179,10 +182,16 @@ def _resolve(distance, index, width, beyond, x, place, tolerance, rel, floor, k)
         for i in range(begin + 1, end):
             d, j = distance[i], index[i]
             m = i
-            while m > begin and place[index[m - 1]] > place[j]:
+            while m > begin and (rank[index[m - 1]], index[m - 1]) > (rank[j], j):
                 distance[m], index[m] = distance[m - 1], index[m - 1]
                 m -= 1
             distance[m], index[m] = d, j
+        if end > k and rank[index[k - 1]] == rank[index[k]]:
+            first = k - 1
+            while first > begin and rank[index[first - 1]] == rank[index[k]]:
+                first -= 1
+            for i in range(first if first > 0 else k, k):
+                distance[i], index[i] = distance[0], index[0]
         begin = end
     return DONE
 
@@ -198,7 +207,7 @@ def _write(distance, index, k, limit, rel, floor, found):
 
 
 @compiled
-def _ask_trees(points, order, start, box, xyz, query, place, tolerance, limit, rel, floor,
+def _ask_trees(points, order, start, box, xyz, query, rank, tolerance, limit, rel, floor,
                found, status, candidates, beyond, first, last):  # fmt: skip
     """`search_trees` for queries `first` … `last` - 1 of all B·M."""
     k, narrow, total = found.shape[2], candidates.shape[2], order.shape[1]
@@ -217,7 +226,7 @@ def _ask_trees(points, order, start, box, xyz, query, place, tolerance, limit, r
                 beyond[b, m] = rest
                 for i in range(width):
                     candidates[b, m, i] = index[i]
-            state = _resolve(square, index, width, rest, xyz[b], place[b], tolerance[b], rel, floor, k)
+            state = _resolve(square, index, width, rest, xyz[b], rank[b], tolerance[b], rel, floor, k)
             if state == OPEN and width < min(total, WIDEST):
                 width = min(4 * width, total, WIDEST)
                 continue
@@ -228,7 +237,7 @@ def _ask_trees(points, order, start, box, xyz, query, place, tolerance, limit, r
 
 
 @loop()
-def search_trees(points, order, start, box, xyz, query, place, tolerance, limit, rel, floor,
+def search_trees(points, order, start, box, xyz, query, rank, tolerance, limit, rel, floor,
                  found, status, candidates, beyond):  # fmt: skip
     """Neighbours of all queries: found (B, M, k) and status (B, M).
 
@@ -236,7 +245,7 @@ def search_trees(points, order, start, box, xyz, query, place, tolerance, limit,
     """
     rows = status.size
     for task in prange((rows + CHUNK - 1) // CHUNK):
-        _ask_trees(points, order, start, box, xyz, query, place, tolerance, limit, rel, floor,
+        _ask_trees(points, order, start, box, xyz, query, rank, tolerance, limit, rel, floor,
                    found, status, candidates, beyond, task * CHUNK, min(rows, (task + 1) * CHUNK))  # fmt: skip
 
 
@@ -310,7 +319,7 @@ def _smallest(values, width, value, index):
 
 
 @compiled
-def _ask_rows(length, reach, error, product, square, xyz, query, place, tolerance, rel, floor,
+def _ask_rows(length, reach, error, product, square, xyz, query, rank, tolerance, rel, floor,
               found, status, candidates, beyond, first, last):  # fmt: skip
     """`search_rows` for queries `first` … `last` - 1 of all B·M."""
     k, narrow, total = found.shape[2], candidates.shape[2], xyz.shape[1]
@@ -345,7 +354,7 @@ def _ask_rows(length, reach, error, product, square, xyz, query, place, toleranc
                 beyond[b, m] = rest
                 for i in range(width):
                     candidates[b, m, i] = other[i]
-            state = _resolve(distance, other, width, rest, xyz[b], place[b], tolerance[b], rel, floor, k)
+            state = _resolve(distance, other, width, rest, xyz[b], rank[b], tolerance[b], rel, floor, k)
             if state == OPEN and width < min(total, WIDEST):
                 width = min(4 * width, total, WIDEST)
                 continue
@@ -357,7 +366,7 @@ def _ask_rows(length, reach, error, product, square, xyz, query, place, toleranc
 
 
 @loop()
-def search_rows(length, reach, error, product, square, xyz, query, place, tolerance, rel, floor,
+def search_rows(length, reach, error, product, square, xyz, query, rank, tolerance, rel, floor,
                 found, status, candidates, beyond):  # fmt: skip
     """As `search_trees`, from the products ⟨q, x⟩ (B, M, N) and squares ‖x‖² (B, N) of centred queries and points.
 
@@ -365,5 +374,5 @@ def search_rows(length, reach, error, product, square, xyz, query, place, tolera
     """
     rows = status.size
     for task in prange((rows + CHUNK - 1) // CHUNK):
-        _ask_rows(length, reach, error, product, square, xyz, query, place, tolerance, rel, floor,
+        _ask_rows(length, reach, error, product, square, xyz, query, rank, tolerance, rel, floor,
                   found, status, candidates, beyond, task * CHUNK, min(rows, (task + 1) * CHUNK))  # fmt: skip

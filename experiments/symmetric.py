@@ -1,0 +1,161 @@
+"""`python -m experiments symmetric`: answers for clouds with symmetries and exact ties, rotated and reordered."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from reqnn.commands.base import OK, Command, console
+
+if TYPE_CHECKING:
+    from torch import Tensor, dtype, nn
+
+SMALL: dict[str, dict[str, Any]] = {
+    "dgcnn": {"k": 20, "width": 0.5},
+    "pointnet2": {"npoint": (32, 12), "nsample": (12, 16), "width": 0.5},
+}
+"""Networks for clouds of a few dozen points."""
+
+
+@dataclass(kw_only=True)
+class Symmetric(Command):
+    """Rotate and reorder clouds whose points are images of each other; count the answers that change.
+
+    Networks have fresh weights and the statistics of random clouds; the named ones are those that the package brings, on clouds
+    that are large enough for them. A change of logits is given relative to how far those of different clouds are apart.
+
+    Examples:
+        python -m experiments symmetric
+        python -m experiments symmetric --rotations 8 --orders 2
+    """
+
+    networks: tuple[str, ...] = ("dgcnn", "pointnet2", "dgcnn.paper.modelnet40", "dgcnn.full.modelnet40")
+    """Kinds of network, by the rules paper and full each, and names of weights."""
+    rotations: int = 64
+    """Rotations of each cloud."""
+    orders: int = 24
+    """Orders of the points of each rotated cloud."""
+    seed: int = 0
+    """Of weights, rotations and orders."""
+    out: Path = Path("results/symmetric.json")
+    """The JSON file; a Markdown table is written beside it."""
+
+    def run(self) -> int:
+        """Build, rotate, count, write."""
+        import torch
+
+        from experiments.harness.table import Cell, Table
+
+        records = []
+        for name in self.networks:
+            for rules, net in build(name, self.seed).items():
+                for precision in (torch.float64, torch.float32):
+                    records += measure(net.to(precision), f"{name} by {rules}", self.rotations, self.orders, self.seed)
+        columns = ["network", "numbers", "cloud", "points", "copies", "changed answers", "largest change of logits"]
+        rows = [
+            [Cell(str(record[key])) for key in ("network", "numbers", "cloud", "points", "copies", "changed")]
+            for record in records
+        ]
+        for row, record in zip(rows, records, strict=True):
+            row.append(Cell(f"{record['change']:.1e}"))
+        title = "Symmetric clouds, rotated and reordered"
+        settings = {"rotations": self.rotations, "orders": self.orders, "seed": self.seed}
+        notes = [
+            f"{sum(r['changed'] for r in records if r['numbers'] == kind)} of "
+            f"{sum(r['copies'] for r in records if r['numbers'] == kind)} answers change in {kind}"
+            for kind in ("float64", "float32")
+        ]
+        notes.append("Changes of logits are relative to the mean distance between the logits of two clouds of the list.")
+        table = Table("symmetric", title, columns, rows, records, settings, notes)
+        table.print(console())
+        table.write(self.out.parent)
+        return OK
+
+
+def clouds() -> dict[str, Tensor]:
+    """Clouds about 0 in the unit sphere, (N, 3) float64: grids, solids, prisms, and digits of 3D MNIST as voxels."""
+    import torch
+
+    import reqnn
+
+    def grid(*sides: int) -> Tensor:
+        return torch.cartesian_prod(*(torch.arange(n, dtype=torch.float64) - (n - 1) / 2 for n in sides))
+
+    def turned(points: list[tuple[float, float, float]]) -> Tensor:
+        """All even permutations of the coordinates and all signs."""
+        x = torch.tensor(points, dtype=torch.float64)
+        x = torch.cat([x[:, axes] for axes in ([0, 1, 2], [1, 2, 0], [2, 0, 1])])
+        return torch.unique((x[:, None] * grid(2, 2, 2) * 2).flatten(0, 1), dim=0)
+
+    golden = (1 + 5**0.5) / 2
+    icosahedral = turned([(0, 1, golden)]), turned([(1, 1, 1), (0, golden, 1 / golden)])
+    sphere = torch.cat([x / x.norm(dim=-1, keepdim=True) for x in icosahedral])
+    octahedral = torch.cat(
+        [x / x.norm(dim=-1, keepdim=True) for x in (turned([(1, 0, 0), (1, 1, 1), (1, 1, 0), (3, 2, 1), (2, 3, 1)]),)]
+    )
+    surface = grid(5, 5, 5)[(grid(5, 5, 5).abs().amax(1) == 2)]
+    found = {"grid 5×5×5": grid(5, 5, 5), "cube": surface, "icosahedral sphere": torch.cat([sphere, 0.5 * sphere])}
+    found["octahedral sphere"] = octahedral
+    for sides in (3, 6):
+        angle = torch.arange(4 * sides, dtype=torch.float64) * 2 * torch.pi / (4 * sides)
+        apothem = torch.cos(torch.tensor(torch.pi / sides)).double()
+        edge = apothem / torch.cos((angle + torch.pi / sides) % (2 * torch.pi / sides) - torch.pi / sides)
+        ring = torch.stack([edge * angle.cos(), edge * angle.sin(), 0 * angle], dim=1)
+        found[f"prism with {sides} sides"] = torch.cat([ring + torch.tensor([0, 0, z]) for z in (-1.5, -0.5, 0.5, 1.5)])
+    found["grid 7×7×7"] = grid(7, 7, 7)
+    digits = reqnn.data.load("3d-mnist", "test", points=1024)
+    for label in (0, 1, 8):
+        digit = digits.points[digits.labels == label][0].double()
+        found[f"voxels of a {label}"] = torch.unique((7 * digit).round(), dim=0)
+    centred = {name: x.double() - x.double().mean(0) for name, x in found.items()}
+    return {name: x / x.norm(dim=-1).amax() for name, x in centred.items()}
+
+
+def build(name: str, seed: int) -> dict[str, nn.Module]:
+    """Networks in eval mode, by their rules."""
+    import torch
+
+    import reqnn
+    from reqnn.train.prediction import recalibrate
+
+    if name not in SMALL:
+        return {name.split(".")[1]: reqnn.load(name)}
+    found = {}
+    for rules in ("paper", "full"):
+        torch.manual_seed(seed)
+        net = reqnn.create_model(name, equivariant=True, rules=rules, num_classes=10, **SMALL[name])
+        random = torch.Generator().manual_seed(seed)
+        batches = [torch.randn(8, 100, 3, generator=random) * torch.rand(8, 1, 3, generator=random) for _ in range(4)]
+        recalibrate(net, [x / x.norm(dim=-1).amax(1)[:, None, None] for x in batches])
+        found[rules] = net.eval()
+    return found
+
+
+def measure(net: Any, name: str, rotations: int, orders: int, seed: int) -> list[dict[str, Any]]:
+    """Changed answers and logits of one network, a record per cloud."""
+    import torch
+
+    from reqnn.quaternion import random_matrix
+
+    kind: dtype = next(net.parameters()).dtype
+    needed = max(getattr(net.model, "sample", None) or 0, 40)
+    records, upright = [], []
+    for cloud, x in clouds().items():
+        if len(x) < needed:
+            continue
+        random, logits = torch.Generator().manual_seed(seed), []
+        with torch.no_grad():
+            first = net(x[None].to(kind))[0].double()
+            for matrix in random_matrix(rotations, random, torch.float64):
+                copies = [(x @ matrix.T)[torch.randperm(len(x), generator=random)] for _ in range(orders)]
+                logits.append(net(torch.stack(copies).to(kind)).double())
+        found = torch.cat(logits)
+        upright.append(first)
+        numbers = str(kind).removeprefix("torch.")
+        record: dict[str, Any] = {"network": name, "numbers": numbers, "cloud": cloud, "points": len(x), "copies": len(found)}
+        records.append(
+            record | {"changed": int((found.argmax(-1) != first.argmax()).sum()), "change": float((found - first).abs().amax())}
+        )
+    spread = torch.pdist(torch.stack(upright), p=torch.inf).mean() if len(upright) > 1 else torch.ones(())
+    return [record | {"change": record["change"] / float(spread), "spread": float(spread)} for record in records]
