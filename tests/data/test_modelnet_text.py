@@ -55,7 +55,7 @@ def test_a_damaged_file_is_named(folder):
         ("", r"chair_0001\.txt is empty"),
         ("1,2\n3,4\n", r"array of shape \(2, 2\)"),
         ("1,2,nan,0,0,1\n" * 40, r"chair_0001\.txt: point 0 has NaN"),
-        ("1,2,3,0,0,1\n" * 10, r"chair_0001\.txt holds 10 points; 20 are asked for"),
+        ("1.5,2,3,0,0,1\n" * 10, r"chair_0001\.txt holds 10 points; 20 are asked for"),
     ):
         file.write_text(content)
         with pytest.raises(InputError, match=message):

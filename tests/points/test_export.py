@@ -39,4 +39,4 @@ def test_export(name):
 
 
 def test_namespace_is_complete():
-    assert set(OPERATIONS) | {"as_coordinates", "inliers"} == set(points.__all__)
+    assert set(OPERATIONS) | {"CloudBatch", "as_coordinates", "collate", "inliers"} == set(points.__all__)

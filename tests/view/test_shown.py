@@ -65,7 +65,7 @@ def test_an_upload_is_parsed_by_the_loaders_under_its_own_name():
         (
             "b.ply",
             b"ply\nformat ascii 1.0\nelement vertex 9\nend_header\n",
-            r"^b\.ply cannot be read as \.ply, or is truncated",
+            r"^b\.ply cannot be read as \.ply, or is damaged or truncated",
         ),
         ("c.exe", b"MZ", r"files ending in \.exe are not read"),
         ("d\0.npy\0", b"x", r"are not read"),

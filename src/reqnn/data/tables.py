@@ -52,10 +52,11 @@ def _with_points(lines: list[str]) -> list[str]:
     words = [re.split(r"[;\t ]+", line.strip("; \t")) for line in lines]
     if all(len(row) >= 3 and all(_COMMA_NUMBER.fullmatch(word) for word in row) for row in words):
         return [" ".join(row).replace(",", ".") for row in words]
+    cells = [cell.strip() for line in lines for cell in line.split(",")]
     after = [cell.strip() for line in lines for cell in line.split(",")[1::2]]  # what follows the comma of 1,5,2,5,3,5
     width, sizes = lines[0].count(",") + 1 if lines else 0, {len(cell) for cell in after}
     alike = len(sizes) == 1 or any(cell[0] == "0" and len(cell) > 1 for cell in after if cell)
-    if width >= 6 and width % 2 == 0 and all(cell.isdecimal() for cell in after) and alike:
+    if width >= 6 and width % 2 == 0 and all(cell.lstrip("+-").isdecimal() for cell in cells) and alike:
         either = f"{width} whole numbers, or {width // 2} with decimal commas"
         raise ValueError(f"'{lines[0][:60]}' can be {either}: write points, or separate columns by semicolons")
     return blanks

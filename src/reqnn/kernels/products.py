@@ -27,7 +27,7 @@ def times(rows: Tensor, weight: Tensor) -> Tensor:
 def pairs(a: Tensor, b: Tensor) -> Tensor:
     """⟨a_n, b_m⟩ of all pairs of rows, matrix by matrix. Shapes: a (*, N, D), b (*, M, D) → (*, N, M)"""
     alike = a.shape[:-2] == b.shape[:-2] and a.shape[:-2].numel() > 0 and a.dim() > 2
-    if not alike or a.shape[-2] < FEWEST_ROWS or not _onednn_serves(a, b, min(b.shape[-2:])):
+    if torch.compiler.is_compiling() or not alike or a.shape[-2] < FEWEST_ROWS or not _onednn_serves(a, b, min(b.shape[-2:])):
         return a @ b.mT
     matrices = zip(a.flatten(0, -3), b.flatten(0, -3), strict=True)
     return torch.stack([times(rows, weight) for rows, weight in matrices]).unflatten(0, a.shape[:-2])
@@ -69,6 +69,8 @@ def _linear(rows: Tensor, weight: Tensor) -> Tensor:
 
 def _onednn_serves(a: Tensor, b: Tensor, narrowest: int) -> bool:
     """Whether oneDNN computes the same, in float32 throughout, and is worth its call."""
+    if torch.compiler.is_compiling():  # sizes are symbols: a comparison would fix them
+        return False
     if narrowest < FEWEST_CHANNELS or a.dtype != torch.float32 or b.dtype != torch.float32:
         return False
     if a.numel() < FEWEST_ROWS * a.shape[-1] or not hasattr(torch.ops.mkldnn, "_linear_pointwise"):
@@ -76,7 +78,7 @@ def _onednn_serves(a: Tensor, b: Tensor, narrowest: int) -> bool:
     plain = (Tensor, torch.nn.Parameter)
     if type(a) not in plain or type(b) not in plain or not a.is_cpu or not b.is_cpu:
         return False
-    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active() or torch.is_autocast_enabled("cpu"):
+    if torch._C._are_functorch_transforms_active() or torch.is_autocast_enabled("cpu"):
         return False
     onednn: Any = torch.backends.mkldnn
     exact = onednn.conv.fp32_precision in ("none", "ieee") and onednn.matmul.fp32_precision in ("none", "ieee")

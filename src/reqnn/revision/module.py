@@ -114,7 +114,7 @@ class RevisedModel(nn.Module):
             own is None
             or not isinstance(points, Tensor)
             or not points.is_floating_point()
-            or torch.is_autocast_enabled(points.device.type)
+            or (not points.is_meta and torch.is_autocast_enabled(points.device.type))
         ):
             return
         if own in (torch.float16, torch.bfloat16):
