@@ -1,7 +1,8 @@
 """Why an equivariant network may still change an answer: ties between neighbours, and float32 rounding.
 
 If the k-th and the next neighbour of a point are equally far, invariants of the points decide (`reqnn.points.ties`); if these
-are equal too, as in a symmetric shape, none of the tied points is taken. If that leaves no point, the neighbourhood is *ambiguous*.
+are equal too, as in a symmetric shape, none of the tied points is taken. If that leaves no point, the neighbourhood is
+*ambiguous*.
 """
 
 from __future__ import annotations
