@@ -20,7 +20,7 @@ def farthest_point_sample(xyz: Any, n: int) -> Tensor:
 
     x_i = argmax_x min_{s ∈ S_{i-1}} ‖x - s‖ with S_0 = {c}. The centroid is virtual: it stays in S and is not returned.
     Of the candidates within the tie tolerance of the maximum the lowest rank goes first (see `reqnn.points.ties`). Equal
-    ranks are told apart by the points s_t chosen so far: the largest Σ_t w_t·‖x - s_t‖ is taken, then, of mirror images, the
+    ranks are distinguished by the points s_t chosen so far: the largest Σ_t w_t·‖x - s_t‖ is taken, then, of mirror images, the
     largest Σ_t w_t·det(x, s_{t-1}, s_t), with w_t = 0.77^t for the first 16 points. What is tied even then is one point, or
     a symmetry of the cloud and all points chosen so far. No point is taken twice.
 

@@ -75,7 +75,7 @@ def tied_runs(ascending: Tensor, tolerance: Tensor | float) -> Tensor:
 def invariant_rank(xyz: Tensor, about: Centered | None = None, fine: bool = False) -> Tensor:
     """Dense rank of the points, equal where the invariants cannot tell them apart: (B, N, D) -> (B, N) int64.
 
-    With `fine` points that differ, yet are equal in all of them, are also told apart by their mean distance to all others,
+    With `fine` points that differ, yet are equal in all of them, are also distinguished by their mean distance to all others,
     where values can be looked at: the only invariant here that takes N² operations.
     """
     tolerance, about = tie_share(xyz), Centered.of(xyz) if about is None else about

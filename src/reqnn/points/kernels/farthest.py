@@ -45,7 +45,7 @@ def _told_apart(x, y, z, i, chosen, weights, size):
 
 @compiled
 def _choose(x, y, z, distance, rank, threshold, slack, chosen, weights, size):
-    """Of the points at `threshold` or beyond: lowest rank, then told apart by those chosen to within `slack`, then first."""
+    """Of the points at `threshold` or beyond: lowest rank, then distinguished by those chosen to within `slack`, then first."""
     lowest = np.int64(distance.size)
     first = last = 0
     for i in range(distance.size):
