@@ -53,8 +53,9 @@ def predict(
 ) -> Tensor:
     """Logits (n, classes) of clouds in any place and of any size: each is centred and scaled to the unit sphere in float64.
 
+    Arguments are those of `embed`. Column i belongs to `network.classes[i]` of a loaded network.
+
     Args:
-        source, network, points, batch, seed: as in `embed`. Column i belongs to `network.classes[i]` of a loaded network.
         robust: leave out points farther than 4 median distances from the centre first (`reqnn.points.inliers`): one stray
             point may otherwise shrink all others into the centre.
     """
