@@ -48,10 +48,13 @@ class Stress(Command):
 
     def run(self) -> int:
         """Measure, write, print."""
+        import torch
+
         from experiments.stress.damage import damaged_files
         from experiments.stress.kills import kills
         from experiments.stress.rotations import rotations
 
+        torch.set_num_threads(1)  # processes are forked: threads of this one would be missing there
         file = self.out / "stress.json"
         rows = json.loads(file.read_text(encoding="utf-8"))["rows"] if file.exists() else []
         found: dict[str, dict[str, Any]] = {row.pop("what"): row for row in rows}
