@@ -35,7 +35,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     options = {"width": 1 / 8, "npoint": [24, 8], "radius": [0.5, 1.0], "nsample": [8, 8], "dropout": 0.0}
     config = TrainConfig(
         model="pointnet2_parts", options=options,
-        equivariant=True, rules="full", task="segmentation", points=60, batch=16, epochs=8, optimizer="adamw", lr=0.01,
+        equivariant=True, rules="full", task="segmentation", points=60, batch=16, epochs=16, optimizer="adamw", lr=0.01,
         schedule="onecycle", accelerator="cpu", out=str(tmp_path_factory.mktemp("run") / "parts"),
     )  # fmt: skip
     fit(config, objects(48, 0), objects(16, 1), quiet=True)
@@ -60,7 +60,7 @@ def test_a_rotated_file_gets_the_same_parts(run: Path, tmp_path: Path, capsys: p
     assert "Post 1" in capsys.readouterr().out
     points, colours, labels = read_ply(tmp_path / "out" / "upright.parts.ply")
     np.testing.assert_allclose(points, cloud, atol=1e-6)
-    assert (labels == parts).mean() > 0.65
+    assert (labels == parts).mean() > 0.8
     assert (colours == np.array(COLOURS)[labels]).all()
     turned = read_ply(tmp_path / "out" / "rotated.parts.ply")
     np.testing.assert_allclose(turned[0], cloud @ rotation.T, atol=1e-6)
