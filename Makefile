@@ -7,7 +7,7 @@ STAMP := $(VENV)/.installed
 .PHONY: demo test docs lint types unit browser clean
 
 demo: $(STAMP)
-	$(BIN)/reqnn demo --out demo
+	$(BIN)/python -m experiments demo --out demo
 
 test: lint types unit docs
 

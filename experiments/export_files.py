@@ -3,18 +3,34 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
-from reqnn.commands.base import OK, Command, console
+from reqnn.commands.base import OK, Command, console, optional
 
 if TYPE_CHECKING:
     from experiments.harness.table import Table
     from reqnn.revision.module import RevisedModel
 
-CLASSIFIERS = ("dgcnn", "hierarchical_edgeconv", "pointconv", "pointnet", "pointnet2", "pointnet2_msg", "pointnet_stn")
+SMALL: dict[str, dict[str, Any]] = {
+    "dgcnn": {"k": 8},
+    "kd_network": {"depth": 5},
+    "point2sequence": {"npoint": 24, "nsample": (4, 8, 12, 16)},
+    "pointconv": {"npoint": (32, 16), "nsample": (8, 8)},
+    "pointnet": {},
+    "pointnet2": {"npoint": (32, 16), "nsample": (8, 8), "radius": (0.4, 0.8)},
+    "pointnet2_msg": {"npoint": (32, 16), "nsample": ((4, 8, 8), (4, 8, 8)), "radius": ((0.2, 0.4, 0.6), (0.4, 0.6, 0.8))},
+    "pointnet_stn": {},
+    "rscnn": {"npoint": (32, 16), "nsample": (8, 8), "radius": (0.4, 0.8)},
+}
+"""Every classifier of the zoo that can be revised, with sizes that keep its export short."""
 Record = dict[str, Any]
 
 
@@ -22,40 +38,104 @@ Record = dict[str, Any]
 class ExportFiles(Command):
     """Export trained weights and networks of the zoo, and tabulate size, parity, invariance and time.
 
-    A network of the zoo has fresh weights and the statistics of 16 clouds. Rows that are in the results already, of other
-    networks, are kept. Times are CPU time of this process, network and file in turn on the same clouds.
+    A network of the zoo has fresh weights, the statistics of 16 clouds, few channels and few points. Rows that are in the
+    results are kept: the same command continues an interrupted one. Each file is also run where reqnn cannot be imported.
 
     Examples:
         python -m experiments export
-        python -m experiments export --networks dgcnn.full.modelnet40 pointnet-full --formats onnx
+        python -m experiments export --networks dgcnn.full.modelnet40 pointnet-full --formats onnx --again
     """
 
     networks: tuple[str, ...] = ()
     """Names of weights, or MODEL-RULES. Default: all weights that ship, all classifiers by paper and full."""
     formats: tuple[str, ...] = ("pt2", "onnx")
     """pt2, onnx."""
-    points: int = 512
-    """Points in a cloud of the example."""
-    width: float = 0.25
+    points: int = 64
+    """Points in a cloud of the example, for networks of the zoo; weights have those of their training."""
+    width: float = 0.125
     """Of networks of the zoo."""
+    again: bool = False
+    """Measure rows again that are in the results."""
+    compiled: bool = False
+    """Also time the network under torch.compile."""
+    torch_alone: Annotated[str | None, optional("PYTHON")] = None
+    """An interpreter with torch and numpy, to run pt2 files. Default: this one, which is kept from importing reqnn."""
+    onnxruntime_alone: Annotated[str | None, optional("PYTHON")] = None
+    """An interpreter with onnxruntime, to run ONNX files. Default: this one, kept from importing reqnn and torch."""
     out: Path = Path("results/export.json")
     """The JSON file; a Markdown table is written beside it."""
 
     def run(self) -> int:
-        """Export everything, writing the results after each file."""
+        """Export what has no row yet, writing the results after each file."""
         from reqnn.train.run import list_weights
 
         shipped = [name for name in list_weights() if ".ordinary." not in name]
-        chosen = self.networks or (*shipped, *(f"{m}-{r}" for m in CLASSIFIERS for r in ("paper", "full")))
+        chosen = self.networks or (*shipped, *(f"{model}-{rules}" for model in SMALL for rules in ("paper", "full")))
         kept = json.loads(self.out.read_text(encoding="utf-8"))["rows"] if self.out.exists() else []
-        records = {(row["network"], row["format"]): row for row in kept}
+        records = {(row["network"], row["format"]): row for row in kept if "alone" in row or "failed" in row}
         for name in chosen:
             for format in self.formats:
-                records[name, format] = measure(name, format, self.points, self.width)
-                print(f"{name} {format}: {records[name, format].get('failed', 'ok')}", flush=True)
-                table(list(records.values())).write(self.out.parent)
+                if self.again or (name, format) not in records:
+                    records[name, format] = self.measure(name, format)
+                    print(f"{name} {format}: {records[name, format].get('failed', 'ok')}", flush=True)
+                    table(list(records.values())).write(self.out.parent)
         table([row for row in records.values() if row["network"] in chosen]).print(console())
         return OK
+
+    def measure(self, name: str, format: str) -> Record:
+        """Export to a temporary folder; the proof, or why there is none."""
+        import torch
+
+        import reqnn
+        from reqnn.deploy.proof import Proof
+
+        try:
+            net = build(name, self.points, self.width)
+        except reqnn.NoRuleError as error:
+            return {"network": name, "format": format, "failed": f"not revised: {error}", "proof": None}
+        points = getattr(net, "card", {"points": self.points})["points"]
+        record: Record = {"network": name, "format": format, "points": points}
+        record |= {} if name in reqnn.list_weights() else {"width": self.width}
+        example = reqnn.data.surfaces(2, points)[0]
+        with TemporaryDirectory() as folder:
+            path = Path(folder) / f"net.{format}"
+            try:
+                try:
+                    about = reqnn.export(net, example, path)
+                except reqnn.ExportError as error:
+                    if not isinstance(error.proof, Proof) or error.proof.rounding <= error.proof.tolerance:
+                        raise
+                    record["float32"] = error.proof.to_dict()  # its answers in float32 are rounding
+                    about = reqnn.export(net := net.double(), example, path)
+            except reqnn.ExportError as error:
+                return {**record, "failed": str(error).replace(f"{path} is not written: ", ""), "proof": None}
+            dtype = next(net.parameters()).dtype
+            given = 3 * reqnn.data.surfaces(8, points + points // 5, seed=3, dtype=dtype)[0] + torch.tensor([5, 0, -2]).to(
+                dtype
+            )
+            record |= {"bytes": path.stat().st_size, "proof": about["proof"], "alone": self.run_alone(path, net, given)}
+            if self.compiled:
+                record["milliseconds_per_cloud"] = times(net, path, given)
+        return record
+
+    def run_alone(self, path: Path, net: RevisedModel, given: Any) -> Record:
+        """Run the file without reqnn; the largest difference from the network's answers, relative to their spread."""
+        import numpy as np
+        import torch
+
+        own = self.torch_alone if path.suffix == ".pt2" else self.onnxruntime_alone
+        blocked = "reqnn" if path.suffix == ".pt2" else "reqnn,torch"
+        np.save(path.with_name("points.npy"), given.numpy())
+        words = [str(path), str(path.with_name("points.npy")), str(path.with_name("out.npy")), *([] if own else [blocked])]
+        script = Path(__file__).with_name("export_alone.py").resolve()
+        command = [own or sys.executable, "-I", str(script), *words]
+        done = subprocess.run(command, cwd=path.parent, capture_output=True, text=True, check=False)
+        if done.returncode:
+            return {"failed": done.stderr.strip().splitlines()[-1]}
+        found, expected = torch.from_numpy(np.load(path.with_name("out.npy"))), net.predict(given)
+        expected = expected.softmax(-1) if json.loads(done.stdout)["classes"] else expected
+        apart = (expected - expected.roll(1, 0)).square().mean().sqrt()
+        return {"environment": "its own" if own else "blocked", "difference": float((found - expected).abs().max() / apart)}
 
 
 def build(name: str, points: int, width: float) -> RevisedModel:
@@ -69,68 +149,56 @@ def build(name: str, points: int, width: float) -> RevisedModel:
         return reqnn.load(name)
     model, _, rules = name.rpartition("-")
     torch.manual_seed(0)
-    net: Any = reqnn.create_model(model, equivariant=True, rules=rules, width=width)
+    net: Any = reqnn.create_model(model, equivariant=True, rules=rules, width=width, **SMALL[model])
     with torch.no_grad():
         calibrate(net, reqnn.data.surfaces(16, points, seed=1, dtype=torch.float32)[0])
     return net.eval()
 
 
-def measure(name: str, format: str, points: int, width: float) -> Record:
-    """Export to a temporary folder; the proof, or why there is none."""
-    import reqnn
-    from reqnn.deploy.proof import Proof
+def times(net: RevisedModel, path: Path, given: Any) -> dict[str, float]:
+    """CPU milliseconds per cloud, medians of passes in turn: the network, the same under torch.compile, and the file."""
+    import torch
 
-    example = reqnn.data.surfaces(2, points)[0]
-    with TemporaryDirectory() as folder:
-        path = Path(folder) / f"net.{format}"
-        record: Record = {"network": name, "format": format, "width": width, "points": points}
-        try:
-            about = reqnn.export(net := build(name, points, width), example, path)
-        except reqnn.ExportError as error:
-            if not isinstance(error.proof, Proof) or error.proof.rounding <= error.proof.tolerance:
-                return {**record, "failed": str(error).replace(f"{path} is not written: ", ""), "proof": None}
-            try:  # its answers in float32 are rounding
-                record["float32"] = error.proof.to_dict()
-                about = reqnn.export(net.double(), example, path)
-            except reqnn.ExportError as again:
-                failed = f"float32 by rounding ({error.proof.rounding:.0e}); float64: {again}".replace(
-                    f"{path} is not written: ", ""
-                )
-                return {**record, "failed": failed, "proof": None}
-        return {**record, "bytes": path.stat().st_size, "proof": about["proof"]}
+    from reqnn.deploy.exporter import FORMATS, Deployed
+
+    eager = Deployed(net.eval(), True, True)
+    runs: dict[str, Callable[[], Any]] = {"eager": lambda: eager(given), "file": lambda: file((given,))}
+    file, compiled = FORMATS[path.suffix[1:]].load(path), torch.compile(eager)
+    runs["compiled"] = lambda: compiled(given)
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
+    with torch.no_grad():
+        for _ in range(12):
+            for name, run in runs.items():
+                start = time.process_time()
+                run()
+                seconds[name].append((time.process_time() - start) / len(given))
+    return {name: 1000 * median(found[2:]) for name, found in seconds.items()}
 
 
 def table(records: list[Record]) -> Table:
     """One row per file."""
     from experiments.harness.table import Cell, Table
 
-    columns = [
-        "network",
-        "format",
-        "MB",
-        "parity (network)",
-        "invariance",
-        "changed, ties",
-        "float64 file (network)",
-        "ms (network)",
-    ]
+    columns = ["network", "format", "MB", "parity (network)", "invariance", "changed, ties", "float64 file (network)"]
+    columns += ["without reqnn", "ms: network, file"]
     rows = []
     for record in sorted(records, key=lambda record: (record["network"], record["format"])):
-        trained = "." in record["network"]
-        size = f", {record['points']} points" + ("" if trained else f", width {record['width']}")
-        proof, head = (
-            record["proof"],
-            [record["network"] + size, record["format"] + (" float64" if "float32" in record else "")],
-        )
+        size = f", {record['points']} points" if "points" in record else ""
+        size += f", width {record['width']}" if "width" in record else ""
+        head = [record["network"] + size, record["format"] + (" float64" if "float32" in record else "")]
+        proof = record["proof"]
         if "failed" in record:
-            texts = [*head, f"not exported: {record['failed']}", *[""] * 5]
+            texts = [*head, f"refused: {record['failed']}", *[""] * (len(columns) - 3)]
         else:
             parity, times = f"{proof['parity']:.0e} ({proof['rounding']:.0e})", proof["milliseconds_per_cloud"]
             counts = f"{proof['changed']}, {proof['ties']} of {proof['clouds'] * proof['copies']}"
             file, network = proof["exact"]["file"], proof["exact"]["network"]
             exact = f"{'–' if file is None else f'{file:.0e}'} ({network:.0e})"
-            ms = f"{times['file']:.0f} ({times['network']:.0f})"
-            texts = [*head, f"{record['bytes'] / 1e6:.1f}", parity, f"{proof['invariance']:.0e}", counts, exact, ms]
+            alone = record["alone"].get("failed") or f"{record['alone']['difference']:.0e}"
+            ms = f"{times['network']:.1f}, {times['file']:.1f}"
+            if "milliseconds_per_cloud" in record:
+                ms = ", ".join(f"{name} {value:.1f}" for name, value in record["milliseconds_per_cloud"].items())
+            texts = [*head, f"{record['bytes'] / 1e6:.1f}", parity, f"{proof['invariance']:.0e}", counts, exact, alone, ms]
         rows.append([Cell(text) for text in texts])
     notes = [
         "Differences are relative to the rms difference between two clouds. Parity: the largest between file and network "
@@ -141,6 +209,8 @@ def table(records: list[Record]) -> Table:
         "on copies); – if ONNX Runtime lacks an operator in float64.",
         "Networks named MODEL-RULES have fresh weights and calibrated statistics. Batch and points are dynamic. Exported in "
         "float64: those whose answers in float32 differ by more than 1e-3 from those in float64, in the network itself.",
+        "Without reqnn: the file on 8 clouds in another process, which has torch but not reqnn (pt2), or onnxruntime but "
+        "neither (ONNX), against `net.predict`.",
         "ms: median CPU time per cloud in passes of 1 and 8 clouds, one thread; the network runs its compiled loops.",
     ]
     return Table("export", "Exported files", columns, rows, records, notes=notes)

@@ -30,7 +30,7 @@ class Retrieval(Command):
     limit: Annotated[int | None, optional("INT")] = None
     """Use that many shapes only, evenly spaced in the test set."""
     seed: int = 0
-    """Of the rotations and of the fresh networks."""
+    """Of the rotations and of the random embedding."""
     out: Path = Path("results/retrieval.json")
     """The JSON file; a Markdown table is written beside it."""
 
@@ -47,23 +47,19 @@ class Retrieval(Command):
             clouds = reqnn.data.load(self.data, "test", points=net.card["points"])
             chosen = torch.arange(0, len(clouds), max(1, len(clouds) // (self.limit or len(clouds))))
             points, labels, count = clouds.points[chosen], clouds.labels[chosen], len(chosen)
-            rotated = reqnn.data.rotate(points, "AR", torch.Generator().manual_seed(self.seed))[0]
-            upright, turned = reqnn.embed(points, net), reqnn.embed(rotated, net)
+            generator = torch.Generator().manual_seed(self.seed)
+            copies = reqnn.data.rotate(points, "AR", generator)[0]
+            noise = torch.randn(count, 64, generator=generator)
+            upright, rotated = reqnn.embed(points, net), reqnn.embed(copies, net)
             found = {
                 "upright": mean_average_precision(upright, upright, labels),
-                "rotated": mean_average_precision(upright, turned, labels),
-                "chance": mean_average_precision(torch.randn(count, 64), torch.randn(count, 64), labels),
+                "rotated": mean_average_precision(upright, rotated, labels),
+                "chance": mean_average_precision(noise, noise, labels),
             }
-            cosine = torch.nn.functional.cosine_similarity(upright, turned).min()
+            cosine = torch.nn.functional.cosine_similarity(upright, rotated).min()
             records.append({"network": name, **found, "least_cosine": float(cosine)})
             rows.append([Cell(name), *(Cell(f"{100 * value:.2f} %") for value in found.values()), Cell(f"{cosine:.6f}")])
-        columns = [
-            "embedding",
-            "upright gallery",
-            "rotated gallery",
-            "random embedding",
-            "least cosine of two copies",
-        ]
+        columns = ["embedding", "upright gallery", "rotated gallery", "random embedding", "least cosine of two copies"]
         title = "Retrieval: mean average precision of upright queries"
         settings = {"data": f"{self.data} test", "shapes": count, "seed": self.seed}
         table = Table("retrieval", title, columns, rows, records, settings)

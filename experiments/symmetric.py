@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,10 +13,14 @@ if TYPE_CHECKING:
     from torch import Tensor, dtype, nn
 
 SMALL: dict[str, dict[str, Any]] = {
-    "dgcnn": {"k": 20, "width": 0.5},
+    "dgcnn": {"k": 20, "width": 0.25},
+    "dgcnn, k = 8": {"k": 8, "width": 0.25},
     "pointnet2": {"npoint": (32, 12), "nsample": (12, 16), "width": 0.5},
 }
-"""Networks for clouds of a few dozen points."""
+"""Networks for clouds of 40 to 200 points."""
+
+POINTS = 12000
+"""Points in one pass."""
 
 
 @dataclass(kw_only=True)
@@ -23,21 +28,24 @@ class Symmetric(Command):
     """Rotate and reorder clouds whose points are images of each other; count the answers that change.
 
     Networks have fresh weights and the statistics of random clouds; the named ones are those that the package brings, on clouds
-    that are large enough for them. A change of logits is given relative to how far those of different clouds are apart.
+    of more than 200 points. A change of logits is given relative to how far those of different clouds are apart. The table is
+    written after every network.
 
     Examples:
         python -m experiments symmetric
         python -m experiments symmetric --rotations 8 --orders 2
     """
 
-    networks: tuple[str, ...] = ("dgcnn", "pointnet2", "dgcnn.paper.modelnet40", "dgcnn.full.modelnet40")
-    """Kinds of network, by the rules paper and full each, and names of weights."""
+    networks: tuple[str, ...] = (*SMALL, "dgcnn.paper.modelnet40", "dgcnn.full.modelnet40")
+    """Kinds of network, by each set of rules, and names of weights."""
     rotations: int = 64
     """Rotations of each cloud."""
     orders: int = 24
     """Orders of the points of each rotated cloud."""
     seed: int = 0
     """Of weights, rotations and orders."""
+    resume: bool = False
+    """Keep the networks that the file has measured with these settings."""
     out: Path = Path("results/symmetric.json")
     """The JSON file; a Markdown table is written beside it."""
 
@@ -45,13 +53,27 @@ class Symmetric(Command):
         """Build, rotate, count, write."""
         import torch
 
-        from experiments.harness.table import Cell, Table
-
-        records = []
+        records: list[dict[str, Any]] = []
+        if self.resume and self.out.exists():
+            found = json.loads(self.out.read_text(encoding="utf-8"))
+            wanted = (self.rotations, self.orders, self.seed)
+            records = found["rows"] if tuple(found["settings"].values()) == wanted else []
+        done = {record["network"] for record in records}
         for name in self.networks:
             for rules, net in build(name, self.seed).items():
+                title = f"{name} by {rules}"
+                if title in done:
+                    continue
                 for precision in (torch.float64, torch.float32):
-                    records += measure(net.to(precision), f"{name} by {rules}", self.rotations, self.orders, self.seed)
+                    records += measure(net.to(precision), title, self.rotations, self.orders, self.seed)
+                self.table(records).write(self.out.parent)
+        self.table(records).print(console())
+        return OK
+
+    def table(self, records: list[dict[str, Any]]) -> Any:
+        """What has been measured."""
+        from experiments.harness.table import Cell, Table
+
         columns = ["network", "numbers", "cloud", "points", "copies", "changed answers", "largest change of logits"]
         rows = [
             [Cell(str(record[key])) for key in ("network", "numbers", "cloud", "points", "copies", "changed")]
@@ -67,17 +89,27 @@ class Symmetric(Command):
             for kind in ("float64", "float32")
         ]
         notes.append("Changes of logits are relative to the mean distance between the logits of two clouds of the list.")
-        table = Table("symmetric", title, columns, rows, records, settings, notes)
-        table.print(console())
-        table.write(self.out.parent)
-        return OK
+        return Table("symmetric", title, columns, rows, records, settings, notes)
 
 
 def clouds() -> dict[str, Tensor]:
-    """Clouds about 0 in the unit sphere, (N, 3) float64: grids, solids, prisms, and digits of 3D MNIST as voxels."""
+    """Clouds about 0 in the unit sphere, (N, 3) float64: the solids, and digits of 3D MNIST as voxels."""
     import torch
 
     import reqnn
+
+    found = solids()
+    digits = reqnn.data.load("3d-mnist", "test", points=1024)
+    for label in (0, 1, 8):
+        digit = digits.points[digits.labels == label][0].double()
+        found[f"voxels of a {label}"] = torch.unique((7 * digit).round(), dim=0)
+    centred = {name: x.double() - x.double().mean(0) for name, x in found.items()}
+    return {name: x / x.norm(dim=-1).amax() for name, x in centred.items()}
+
+
+def solids() -> dict[str, Tensor]:
+    """Grids, cubes, spheres and prisms, (N, 3) float64."""
+    import torch
 
     def grid(*sides: int) -> Tensor:
         return torch.cartesian_prod(*(torch.arange(n, dtype=torch.float64) - (n - 1) / 2 for n in sides))
@@ -95,7 +127,8 @@ def clouds() -> dict[str, Tensor]:
         [x / x.norm(dim=-1, keepdim=True) for x in (turned([(1, 0, 0), (1, 1, 1), (1, 1, 0), (3, 2, 1), (2, 3, 1)]),)]
     )
     surface = grid(5, 5, 5)[(grid(5, 5, 5).abs().amax(1) == 2)]
-    found = {"grid 5×5×5": grid(5, 5, 5), "cube": surface, "icosahedral sphere": torch.cat([sphere, 0.5 * sphere])}
+    found = {f"grid {n}×{n}×{n}": grid(n, n, n) for n in (4, 5, 7)}
+    found |= {"cube": surface, "icosahedral sphere": torch.cat([sphere, 0.5 * sphere])}
     found["octahedral sphere"] = octahedral
     for sides in (3, 6):
         angle = torch.arange(4 * sides, dtype=torch.float64) * 2 * torch.pi / (4 * sides)
@@ -103,13 +136,7 @@ def clouds() -> dict[str, Tensor]:
         edge = apothem / torch.cos((angle + torch.pi / sides) % (2 * torch.pi / sides) - torch.pi / sides)
         ring = torch.stack([edge * angle.cos(), edge * angle.sin(), 0 * angle], dim=1)
         found[f"prism with {sides} sides"] = torch.cat([ring + torch.tensor([0, 0, z]) for z in (-1.5, -0.5, 0.5, 1.5)])
-    found["grid 7×7×7"] = grid(7, 7, 7)
-    digits = reqnn.data.load("3d-mnist", "test", points=1024)
-    for label in (0, 1, 8):
-        digit = digits.points[digits.labels == label][0].double()
-        found[f"voxels of a {label}"] = torch.unique((7 * digit).round(), dim=0)
-    centred = {name: x.double() - x.double().mean(0) for name, x in found.items()}
-    return {name: x / x.norm(dim=-1).amax() for name, x in centred.items()}
+    return found
 
 
 def build(name: str, seed: int) -> dict[str, nn.Module]:
@@ -122,9 +149,9 @@ def build(name: str, seed: int) -> dict[str, nn.Module]:
     if name not in SMALL:
         return {name.split(".")[1]: reqnn.load(name)}
     found = {}
-    for rules in ("paper", "full"):
+    for rules in ("paper", "full", "vector-neurons"):
         torch.manual_seed(seed)
-        net = reqnn.create_model(name, equivariant=True, rules=rules, num_classes=10, **SMALL[name])
+        net = reqnn.create_model(name.split(",")[0], equivariant=True, rules=rules, num_classes=10, **SMALL[name])
         random = torch.Generator().manual_seed(seed)
         batches = [torch.randn(8, 100, 3, generator=random) * torch.rand(8, 1, 3, generator=random) for _ in range(4)]
         recalibrate(net, [x / x.norm(dim=-1).amax(1)[:, None, None] for x in batches])
@@ -137,20 +164,18 @@ def measure(net: Any, name: str, rotations: int, orders: int, seed: int) -> list
     import torch
 
     from reqnn.quaternion import random_matrix
+    from reqnn.train.prediction import predict
 
     kind: dtype = next(net.parameters()).dtype
-    needed = max(getattr(net.model, "sample", None) or 0, 40)
+    least, most = (200, 1024) if getattr(net.model, "sample", None) else (40, 200)
     records, upright = [], []
     for cloud, x in clouds().items():
-        if len(x) < needed:
+        if not least <= len(x) <= most:
             continue
-        random, logits = torch.Generator().manual_seed(seed), []
-        with torch.no_grad():
-            first = net(x[None].to(kind))[0].double()
-            for matrix in random_matrix(rotations, random, torch.float64):
-                copies = [(x @ matrix.T)[torch.randperm(len(x), generator=random)] for _ in range(orders)]
-                logits.append(net(torch.stack(copies).to(kind)).double())
-        found = torch.cat(logits)
+        random = torch.Generator().manual_seed(seed)
+        rotated = [x @ matrix.T for matrix in random_matrix(rotations, random, torch.float64) for _ in range(orders)]
+        copies = torch.stack([one[torch.randperm(len(x), generator=random)] for one in rotated])
+        first, found = predict(net, x[None])[0].double(), predict(net, copies, POINTS // len(x)).double()
         upright.append(first)
         numbers = str(kind).removeprefix("torch.")
         record: dict[str, Any] = {"network": name, "numbers": numbers, "cloud": cloud, "points": len(x), "copies": len(found)}

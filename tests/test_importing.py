@@ -99,6 +99,8 @@ def test_what_a_registered_class_says_holds(place):
         ("my_code.py:Transposed", r"my_code\.py:Transposed fails on clouds \(2, 64, 3\)"),
         ("my_code.py:Nett", "did you mean Net"),
         ("other.py:Net", "there is no file other.py"),
+        ("my_code.py", "your own is my_code.py:CLASS"),
+        ("my_code.py:mine", "is a RuleSet; a class of networks, or a function"),
     ],
 )
 def test_networks_that_cannot_be_trained(place, model, said, capsys):

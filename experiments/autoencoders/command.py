@@ -11,8 +11,7 @@ from reqnn.commands.base import NOT_OK, OK, Command, busy, console, show_written
 if TYPE_CHECKING:
     from experiments.harness.table import Table
     from reqnn.data.dataset import PointClouds
-    from reqnn.train import Run
-    from reqnn.train.reconstruction import Comparison
+    from reqnn.train import ReconstructionEvaluation, Run
 
 ENCODER: dict[str, Any] = {"encoder_options": {"k": 12, "extra_conv": False}}
 SETTINGS: dict[str, Any] = {"task": "reconstruction", "model": "autoencoder", "options": ENCODER, "points": 256, "epochs": 3}
@@ -28,6 +27,32 @@ NETWORKS: dict[str, dict[str, Any]] = {
 """Name → its settings. All see the same clouds in the same order, one of them rotated; the last for a third of the epochs."""
 
 TOLERANCE = 1e-8  # of the Chamfer distance between orientations, float64
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The results of one network, upright and rotated."""
+
+    name: str
+    run: Run
+    results: list[ReconstructionEvaluation]
+
+    @property
+    def parameters(self) -> int:
+        """The number of parameters."""
+        from reqnn.revision.report import count_parameters
+
+        return count_parameters(self.run.model)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON."""
+        return {
+            "run": self.name,
+            "config": self.run.config.without_folders(),
+            "parameters": self.parameters,
+            "training": self.run.metrics,
+            "results": [result.to_dict() for result in self.results],
+        }
 
 
 @dataclass(kw_only=True)
@@ -69,16 +94,23 @@ class Autoencoders(Command):
         """Train, test, print, draw."""
         from experiments.autoencoders.mirror import mirror_plane
         from experiments.autoencoders.pictures import draw_mixtures, draw_pictures
+        from experiments.zoo import register_networks
         from reqnn import data
         from reqnn.commands.eval import subset
-        from reqnn.train.reconstruction import compare
+        from reqnn.train import evaluate_reconstruction
 
+        register_networks()
         screen, folder = console(), Path(self.out)
         runs = {name: self._train(name) for name in NETWORKS}
         test = data.load(self.data, "test", points=SETTINGS["points"])
         some = subset(test, self.limit, 0)
         with busy(f"{len(some)} shapes, upright and rotated {self.copies} times"):
-            found = compare({name: (run, some) for name, run in runs.items()}, copies=self.copies, emd=self.emd)
+            found = [
+                Comparison(
+                    name, run, [evaluate_reconstruction(run.model, some, p, self.copies, emd=self.emd) for p in ("NR", "AR")]
+                )
+                for name, run in runs.items()
+            ]
         with busy("mirror-symmetric objects"):
             mirrored = {name: mirror_plane(run, self.data) for name, run in runs.items()}
         table = _table(found, mirrored, self._settings(some))

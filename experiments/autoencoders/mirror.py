@@ -7,13 +7,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from experiments.autoencoders.latent import decode, encode
 from reqnn import data
 from reqnn.data.dataset import PointClouds
 from reqnn.tensor import QuaternionTensor
 from reqnn.train.distance import chamfer_distance
-from reqnn.train.reconstruction import in_double
+from reqnn.train.evaluation import in_double
 from reqnn.train.run import Run
-from reqnn.zoo.autoencoder_latent import decode, encode
 
 SYMMETRIC = {
     "modelnet40": ("airplane", "chair", "sofa", "car"),

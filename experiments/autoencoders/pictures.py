@@ -8,16 +8,16 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from experiments.autoencoders.latent import decode, encode, interpolate
+from experiments.pictures.clouds import BLUE, GREEN, GREY, RED, camera, draw_grid
 from reqnn import quaternion
 from reqnn.data.dataset import PointClouds
 from reqnn.data.rotation import random_rotations, rotate_by
 from reqnn.revision.features import rotate_features
-from reqnn.train.cloud_pictures import BLUE, GREEN, GREY, RED, camera, draw_grid
 from reqnn.train.distance import chamfer_distance
+from reqnn.train.evaluation import in_double
 from reqnn.train.prediction import predict
-from reqnn.train.reconstruction import in_double
 from reqnn.train.run import Run
-from reqnn.zoo.autoencoder_latent import decode, encode, interpolate
 
 SHOWN = ("airplane", "chair", "guitar", "lamp", "car", "sofa")
 COLOURS = (RED, BLUE, GREEN)

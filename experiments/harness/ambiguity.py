@@ -17,7 +17,7 @@ from reqnn.data.rotated_test_set import RotatedTestSet
 from reqnn.data.rotation import rotate_by
 from reqnn.models.grouping import clouds_without, index_points
 from reqnn.points import count_ties, farthest_point_sample, frame_ambiguity
-from reqnn.points.knn import nearest
+from reqnn.points._coordinates import distances
 from reqnn.points.ties import tie_tolerance
 from reqnn.train.config import TrainConfig
 from reqnn.train.prediction import predict
@@ -75,7 +75,7 @@ def neighbourhood_ties(points: Tensor, k: int) -> tuple[Tensor, Tensor]:
         return torch.zeros(2, len(points), dtype=torch.int64).unbind()  # type: ignore[return-value]
     tied, ambiguous = [], []
     for part in points.split(max(1, _BLOCK // size**2)):
-        distance = nearest(part, part, k + 1)[1].sort(-1).values
+        distance = distances(part, part).topk(k + 1, largest=False).values
         at_the_end = distance[..., k] - distance[..., k - 1] <= tie_tolerance(part)[:, None]
         tied.append(at_the_end.sum(1))
         ambiguous.append(count_ties(part, part, k))

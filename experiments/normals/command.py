@@ -13,7 +13,7 @@ from reqnn.commands.base import OK, Command, busy, console, show_written
 
 if TYPE_CHECKING:
     from reqnn.data.dataset import PointClouds
-    from reqnn.train.normals import NormalsEvaluation
+    from reqnn.train.evaluation import NormalsEvaluation
 
 NETWORKS: dict[str, dict[str, Any]] = {
     "REQNN by full": {"equivariant": True, "rules": "full", "rule_options": {"unit": "pool"}},
@@ -52,8 +52,9 @@ class Normals(Command):
 
     def run(self) -> int:
         """Train, test, print, draw."""
+        from experiments.pictures.evaluation import draw_normals
         from reqnn.train import fit, preset
-        from reqnn.train.normals import draw_normals, evaluate_normals
+        from reqnn.train.evaluation import evaluate_normals
 
         train, validation, test = self._objects("train"), self._objects("validation"), self._objects("test")
         found: dict[str, list[NormalsEvaluation]] = {}
@@ -98,7 +99,7 @@ def _table(
     chosen: Normals,
 ) -> Table:
     from reqnn.train.batches import normals_of
-    from reqnn.train.normals import pca_normals
+    from reqnn.train.evaluation import pca_normals
     from reqnn.train.task import line_angles
 
     rows, plain = [], {}

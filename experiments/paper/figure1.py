@@ -19,7 +19,7 @@ from reqnn import points, quaternion
 from reqnn.revision.features import take_features
 from reqnn.revision.module import RevisedModel
 from reqnn.tensor import QuaternionTensor
-from reqnn.train.reconstruction import in_double
+from reqnn.train.evaluation import in_double
 
 LAYER = "conv3"
 SHOWN = 1  # of the objects: the chair, or the 4
@@ -103,7 +103,7 @@ def _draw(
 ) -> Path:
     from matplotlib.figure import Figure as Drawing
 
-    from reqnn.train.cloud_pictures import BLUE, GREY, RED, camera, draw_arrows, draw_cloud
+    from experiments.pictures.clouds import BLUE, GREY, RED, camera, draw_arrows, draw_cloud
 
     view, cloud = camera(objects.up), objects.points[SHOWN]
     clouds = (cloud, cloud @ matrix.T)

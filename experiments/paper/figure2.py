@@ -27,7 +27,7 @@ from experiments.paper.shapes import (
 )
 from reqnn.revision.features import rotate_features
 from reqnn.revision.module import RevisedModel
-from reqnn.train.reconstruction import in_double
+from reqnn.train.evaluation import in_double
 
 LAYER = "conv5"
 TOLERANCE = 1e-10
@@ -127,7 +127,7 @@ def _notes(made: dict[str, tuple[Tensor, Tensor]]) -> list[str]:
 
 
 def _draw(objects: Objects, made: dict[str, tuple[Tensor, Tensor]], path: Path) -> Path:
-    from reqnn.train.cloud_pictures import BLUE, GREY, RED, camera, draw_grid
+    from experiments.pictures.clouds import BLUE, GREY, RED, camera, draw_grid
 
     rotations = paper_rotations()
     rows: list[list[Tensor]] = []

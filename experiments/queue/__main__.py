@@ -53,7 +53,7 @@ class Cell:
 
     def command(self, runs: Path) -> list[str]:
         """The program and its arguments; the same command starts and resumes the run."""
-        return [sys.executable, "-m", "reqnn.cli", "train", *self.arguments, "--resume", "--out", str(runs / self.name)]
+        return [sys.executable, "-m", "experiments", "train", *self.arguments, "--resume", "--out", str(runs / self.name)]
 
     def status(self, runs: Path) -> str:
         """One line."""

@@ -65,8 +65,8 @@ class Segmentation(Command):
 def test(folder: Path, copies: int, limit: int | None) -> dict[str, Any]:
     """Mean IoU upright and rotated of the weights that were best on validation."""
     from experiments.harness.accuracy import load_test_set, run_facts
+    from reqnn.train.evaluation import evaluate_segmentation
     from reqnn.train.run import load_run
-    from reqnn.train.segmentation import evaluate_segmentation
 
     run = load_run(folder)
     clouds = load_test_set(run.config, limit)
@@ -111,8 +111,8 @@ def table(found: dict[str, Any]) -> Table:
 def draw(runs: Path, found: dict[str, Any], path: Path) -> Path:
     """The parts of six objects by each tested DGCNN, or by all networks if none is tested."""
     from experiments.harness.accuracy import load_test_set
+    from experiments.pictures.evaluation import draw_parts
     from reqnn.train.run import load_run
-    from reqnn.train.segmentation import draw_parts
 
     names = [name for name in found if name.startswith("dgcnn") and (runs / name).exists()] or list(found)
     loaded = {name: load_run(runs / name) for name in names if (runs / name).exists()}

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Union
 
 from reqnn.commands import COMMANDS, Command
 from reqnn.commands.base import BAD_INPUT, INTERRUPTED, OK, UNEXPECTED
-from reqnn.commands.experiments import MOVED, hand_over
+from reqnn.commands.experiments import hand_over
 from reqnn.errors import ReqnnError, Stopped
 from reqnn.version import __version__
 
@@ -59,8 +59,8 @@ def _run(arguments: list[str], commands: Commands, prog: str, text: str) -> int:
         return OK
     debug = False
     try:
-        if commands is COMMANDS and arguments[:1] and arguments[0] in MOVED:
-            return hand_over(arguments)
+        if commands is COMMANDS and (code := hand_over(arguments)) is not None:
+            return code
         command = parse(arguments, commands, prog, text)
         debug = command.debug
         return command.run()

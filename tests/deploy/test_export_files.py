@@ -4,6 +4,7 @@ import importlib.util
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,28 +21,7 @@ from reqnn.models.grouping import farthest_point_sample, get_graph_feature, inde
 NO_ONNX = [name for name in ("onnx", "onnxscript", "onnxruntime") if importlib.util.find_spec(name) is None]
 needs_onnx = pytest.mark.skipif(bool(NO_ONNX), reason=f"pip install 'reqnn[export]': {', '.join(NO_ONNX)} missing")
 FORMATS = ["pt2", pytest.param("onnx", marks=needs_onnx)]
-ALONE = """
-import sys
-import numpy as np
-from importlib.machinery import PathFinder
-
-blocked, find = sys.argv[1].split(","), PathFinder.find_spec
-PathFinder.find_spec = lambda name, *more: None if name.partition(".")[0] in blocked else find(name, *more)
-points, path = np.load(sys.argv[2]), sys.argv[3]
-if path.endswith("pt2"):
-    import torch
-    extra = {"reqnn.json": ""}
-    module = torch.export.load(path, extra_files=extra).module()
-    found, about = module(torch.from_numpy(points)).detach().numpy(), extra["reqnn.json"]
-else:
-    import onnxruntime
-    session = onnxruntime.InferenceSession(path)
-    found = session.run(None, {"points": points})[0]
-    about = session.get_modelmeta().custom_metadata_map["reqnn.json"]
-assert "reqnn" not in sys.modules
-np.save(sys.argv[4], found)
-print(about if isinstance(about, str) else about.decode())
-"""
+ALONE = str(Path(__file__).parents[2] / "experiments/export_alone.py")
 
 
 class Sampled(nn.Module):
@@ -112,8 +92,8 @@ def test_runs_alone_for_any_number_of_clouds_and_points(net, ending, tmp_path, m
     for clouds, points in ((1, 300), (5, 21)):
         given = 30 * surfaces(clouds, points, seed=clouds, dtype=torch.float32)[0] + torch.tensor([7.0, 0.0, -3.0])
         np.save(tmp_path / "points.npy", given.numpy())
-        words = [blocked, str(tmp_path / "points.npy"), str(path), str(tmp_path / "out.npy")]
-        done = subprocess.run([sys.executable, "-c", ALONE, *words], capture_output=True, text=True, cwd=tmp_path, check=False)
+        words = [ALONE, str(path), str(tmp_path / "points.npy"), str(tmp_path / "out.npy"), blocked]
+        done = subprocess.run([sys.executable, "-I", *words], capture_output=True, text=True, cwd=tmp_path, check=False)
         assert done.returncode == 0, done.stderr
         assert json.loads(done.stdout) == about
         near = given - given.mean(1, keepdim=True)
@@ -148,14 +128,14 @@ def test_a_file_whose_answers_follow_the_orientation_is_not_left_behind(pooled, 
 
 def test_a_file_that_differs_from_the_network_is_not_left_behind(pooled, tmp_path, monkeypatch):
     module = sys.modules["reqnn.deploy.exporter"]
-    write = module._WRITERS["pt2"]
+    pt2 = module.FORMATS["pt2"]
 
     def wrong(program, args, path):
         bias = program.state_dict["network.model.fc.bias"]
         program.state_dict["network.model.fc.bias"] = nn.Parameter(bias + 0.1)
-        write(program, args, path)
+        pt2.write(program, args, path)
 
-    monkeypatch.setitem(module._WRITERS, "pt2", wrong)
+    monkeypatch.setitem(module.FORMATS, "pt2", pt2._replace(write=wrong))
     with pytest.raises(reqnn.ExportError, match="the file differs from the network"):
         reqnn.export(pooled, torch.randn(2, 40, 3), tmp_path / "net.pt2")
     assert list(tmp_path.iterdir()) == []
@@ -170,10 +150,11 @@ def test_a_network_that_cannot_tell_clouds_apart_proves_nothing(pooled, tmp_path
 
 def test_a_single_wrong_answer_fails(pooled, tmp_path, monkeypatch):
     """Of 24 clouds and copies: a share of right ones is not enough."""
-    module, load, calls = sys.modules["reqnn.deploy.exporter"], sys.modules["reqnn.deploy.exporter"]._LOADERS["pt2"], []
+    formats, calls = sys.modules["reqnn.deploy.exporter"].FORMATS, []
+    pt2 = formats["pt2"]
 
     def spoiled(path):
-        run = load(path)
+        run = pt2.load(path)
 
         def once(args):
             calls.append(args)
@@ -181,7 +162,7 @@ def test_a_single_wrong_answer_fails(pooled, tmp_path, monkeypatch):
 
         return once
 
-    monkeypatch.setitem(module._LOADERS, "pt2", spoiled)
+    monkeypatch.setitem(formats, "pt2", pt2._replace(load=spoiled))
     with pytest.raises(reqnn.ExportError, match="rounding does not explain it") as caught:
         reqnn.export(pooled, torch.randn(2, 40, 3), tmp_path / "net.pt2")
     assert caught.value.proof.ties == 0
@@ -191,12 +172,11 @@ def test_a_single_wrong_answer_fails(pooled, tmp_path, monkeypatch):
 @pytest.mark.parametrize(("gap", "tie"), [(1e-8, True), (1e-4, False)])
 def test_an_answer_is_excused_only_if_the_network_gives_it_for_a_cloud_that_differs_by_rounding(gap, tie):
     """A network that jumps at a distance of 1 from the origin; a file that jumps at 1 - gap."""
-    network = lambda args: [(args[0].norm(dim=-1).amax(1, keepdim=True) > 1).double()]  # noqa: E731
-    near = proof.Nearby(network, proof.Sizes([{0: "batch"}], None, False), [1.0], torch.float32, 1e-3)
-    cloud = torch.tensor([[[1.0 - gap, 0, 0], [0, 0.5, 0]]], dtype=torch.float64)
-    (error,) = near.errors([[torch.ones(1, 1)]], [(cloud,)])
-    assert (error <= 1e-3, near.ties) == (tie, int(tie))
-    assert near.errors([[torch.full((1, 1), 0.5)]], [(cloud,)]) == [0.5]  # an answer that it never gives
+    network = lambda clouds: [[(args[0].norm(dim=-1).amax(1, keepdim=True) > 1).double()] for args in clouds]  # noqa: E731
+    given = [(torch.tensor([[[1.0 - gap, 0, 0], [0, 0.5, 0]]]),)]
+    for answer, nearest in ((1.0, 0.0 if tie else 1.0), (0.5, 0.5)):  # the other one, and one that it never gives
+        answers = [[torch.full((1, 1), answer)]]
+        assert proof.nearest(network, answers, given, [answer], [1.0], 1e-3) == [nearest]
 
 
 def test_per_point_outputs_normals_and_fixed_sizes(tmp_path):

@@ -14,6 +14,7 @@ import pytest
 import torch
 
 import reqnn
+from experiments.lost_machine import two_machines
 from reqnn import cli
 from reqnn.data import surfaces
 from reqnn.deploy.shards import Job, Shard, find_shards
@@ -95,22 +96,10 @@ def test_a_job_is_continued_only_as_it_was(tmp_path):
 
 @pytest.fixture(scope="module")
 def cluster():
-    """A head without CPUs and two machines with one each."""
-    with warnings.catch_warnings(), pytest.MonkeyPatch.context() as patch:
+    with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        patch.setenv("RAY_USAGE_STATS_ENABLED", "0")
-        patch.setenv("RAY_worker_niceness", "0")  # by default workers give way to every other process of the machine
-        import ray
-        from ray.cluster_utils import Cluster
-
-        watch = {"health_check_period_ms": 1000, "health_check_failure_threshold": 3}  # a lost machine is noticed in seconds
-        head = {"num_cpus": 0, "object_store_memory": 10**8, "_system_config": watch}
-        made = Cluster(initialize_head=True, head_node_args=head)
-        nodes = [made.add_node(num_cpus=1, object_store_memory=10**8) for _ in range(2)]
-        ray.init(address=made.address, log_to_driver=False, logging_level="error")
-        yield made, nodes
-        ray.shutdown()
-        made.shutdown()
+        with two_machines() as made:
+            yield made
 
 
 @pytest.mark.slow

@@ -9,6 +9,7 @@ import pytest
 from experiments.__main__ import EXPERIMENTS, main
 from reqnn import cli
 from reqnn.commands import experiments
+from reqnn.models import registry
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,12 +44,21 @@ def test_the_command_of_the_package_hands_over(tmp_path):
     assert (tmp_path / "here" / "table3.md").exists()
 
 
-def test_without_the_folder_one_line_says_where_it_is(tmp_path, monkeypatch, capsys):
+@pytest.mark.parametrize(
+    ("words", "name"), [(["bench", "--quick"], "bench"), (["demo"], "demo"), (["data", "make", "3d-mnist"], "data make")]
+)
+def test_without_the_folder_one_line_says_where_it_is(words, name, tmp_path, monkeypatch, capsys):
     monkeypatch.setattr(experiments, "ROOT", tmp_path)
-    assert cli.main(["bench", "--quick"]) == 2
-    assert capsys.readouterr().err == (
-        "error: reqnn bench is not part of the package; run it from a clone of its repository: python -m experiments bench\n"
-    )
+    assert cli.main(words) == 2
+    where = f"run it from a clone of its repository: python -m experiments {name.replace(' ', '-')}"
+    assert capsys.readouterr().err == f"error: reqnn {name} is not part of the package; {where}\n"
+
+
+def test_commands_of_the_package_know_the_networks_of_experiments(monkeypatch, capsys):
+    monkeypatch.setattr(registry, "_ENTRIES", dict(registry._ENTRIES))
+    assert main(["models"]) == 0
+    shown = capsys.readouterr().out
+    assert all(name in shown for name in ("autoencoder", "hierarchical_edgeconv", "dgcnn"))
 
 
 def test_all_that_moved_is_there():

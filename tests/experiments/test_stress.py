@@ -44,6 +44,7 @@ def test_rotated_shapes_are_counted_on(run_folder: Path, tmp_path: Path, capsys:
         assert main([*words, "--rotated", str(rotated)]) == 0
         record = json.loads((tmp_path / "stress.json").read_text())["rows"][0]
         assert (record["what"], record["tried"], record["changed"]) == ("rotated shapes", tried, 0)
+        assert record["networks"][str(run_folder)]["tried"] == tried
     assert 0 < record["largest_change"] < 0.02
     assert "not measured yet" in (tmp_path / "stress.md").read_text()
 

@@ -55,7 +55,7 @@ def test_networks_without_neighbourhoods_can_be_exported(test_digits, tmp_path):
         export_weights(tmp_path / "run", "pointnet", tmp_path, clouds=test_digits, copies=1).with_suffix(".json").read_text()
     )
     assert card["ambiguity"] is None
-    fit(TrainConfig(model="autoencoder", task="reconstruction", **small, out=str(tmp_path / "clouds")), quiet=True)
+    fit(TrainConfig(model="pointnet_reconstruction", task="reconstruction", **small, out=str(tmp_path / "clouds")), quiet=True)
     with pytest.raises(InputError, match="is a run for reconstruction; only classifiers can be exported"):
         export_weights(tmp_path / "clouds", "clouds", tmp_path, clouds=test_digits)
 

@@ -1,10 +1,12 @@
 """Loops on groups of neighbours against their plain-torch twins: values and gradients in float64."""
 
+from itertools import pairwise
+
 import pytest
 import torch
 
 from reqnn.kernels import edges, full_edges, full_layers, run
-from reqnn.kernels.full_edges import Activation
+from reqnn.kernels.full_edges import Activation, Measured
 from reqnn.kernels.full_layers import First
 from reqnn.kernels.groups import Groups
 from reqnn.kernels.power import Power
@@ -186,9 +188,24 @@ def test_sum_of_full_quaternions(kind, first):
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_moments(kind):
-    found = inputs(kind)[1]
-    compare(lambda s: full_edges.moments(s, found), [numbers(found.rows, C)])
+def test_batch_statistics(kind):
+    """The loops take their derivative to the rows by hand, plain torch by a graph."""
+    (y, z), found = inputs(kind)
+
+    def normed(s, y, z, gamma, beta):
+        mean, square = full_edges.moments(s, found) / found.count
+        variance = square - mean.square() + 1e-3
+        scale = gamma * variance.rsqrt()
+        measured = None if mean.requires_grad else Measured(mean, variance, found.count)
+        return full_edges.pooled(s, y, z, scale, beta - mean * scale, Activation(1e-3, True, 0.2, measured), found)
+
+    compare(normed, [numbers(found.rows, C, seed=5), y, z, numbers(C, seed=6), numbers(C, seed=7)])
+
+
+def test_outer_sum_of_full_quaternions():
+    (y, z), found = inputs("uniform")
+    tensors = [numbers(found.rows, C, seed=5), y, z, numbers(C, seed=6), numbers(C, seed=7), numbers(P, found.size, 4, seed=8)]
+    compare(lambda *x: full_layers.outer_sum((*x[:5], ACTIVATIONS[3], found), x[5]), tensors)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -198,3 +215,13 @@ def test_activated_and_pooled(kind, activation):
     tensors = [numbers(found.rows, C, seed=5), y, z, numbers(C, seed=6), numbers(C, seed=7)]
     compare(lambda s, y, z, a, b: full_edges.activated(s, y, z, a, b, activation, found), tensors)
     compare(lambda s, y, z, a, b: full_edges.pooled(s, y, z, a, b, activation, found), tensors)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_tied_real_parts_share_the_gradient(kind):
+    (y, z), found = inputs(kind)
+    s = numbers(found.rows, C, seed=5).round() * (1 + 1e-14 * numbers(found.rows, C, seed=8))
+    tensors = [s, y, z, numbers(C, seed=6), numbers(C, seed=7)]
+    compare(lambda s, y, z, a, b: full_edges.pooled(s, y, z, a, b, ACTIVATIONS[0], found)[:2], tensors)
+    of_s = torch.autograd.grad(full_edges.pooled(s.requires_grad_(), *tensors[1:], ACTIVATIONS[0], found)[0].sum(), s)[0]
+    assert max(int((of_s[a:b] != 0).sum(0).max()) for a, b in pairwise(found.start)) > 1

@@ -13,9 +13,17 @@ def draw(shape, channels=24, dtype=torch.float32):
     return rows, torch.randn(channels, 40, generator=generator(1), dtype=dtype)
 
 
+@pytest.fixture(params=[True, False], autouse=True)
+def ahead(request, monkeypatch):
+    """On a CPU where oneDNN is ahead, and on one where it is not."""
+    monkeypatch.setattr(products, "onednn_is_ahead", request.param)
+    return request.param
+
+
 @pytest.fixture
 def calls(monkeypatch):
     """The products that oneDNN computes."""
+    monkeypatch.setattr(products, "onednn_is_ahead", True)
     calls, linear = [], products._linear
     monkeypatch.setattr(products, "_linear", lambda *args: calls.append(args) or linear(*args))
     return calls
@@ -62,6 +70,15 @@ def test_elsewhere_the_matrix_product_runs(calls):
 def test_sums_of_outer_products(rows):
     a, b = draw(rows)[0], draw(rows)[0].flip(0)[..., :24]
     torch.testing.assert_close(outer(a, b), a.flatten(0, -2).T @ b.flatten(0, -2), rtol=1e-4, atol=1e-2)
+
+
+def test_results_are_written_where_they_belong():
+    rows, weight = draw((200, 3))
+    out = torch.zeros(210, 3, 24)
+    assert times(rows, weight, out[5:205]).data_ptr() == out[5].data_ptr()
+    torch.testing.assert_close(out[5:205], rows @ weight.T, rtol=1e-4, atol=1e-4)
+    assert not out[:5].any()
+    assert not out[205:].any()
 
 
 def test_rows_in_any_order():

@@ -62,6 +62,20 @@ def test_gradients_of_gradients(name, own):
     assert torch.autograd.gradgradcheck(lambda v: getattr(rows, name)(v, power, 0.9), (x.requires_grad_(),))
 
 
+def test_a_gradient_that_is_a_view_is_not_written_to():
+    """That of a sum over places is one number for all of them; the loop works in its own copy."""
+    x = draw_rows(4, (2, 3, 5), 1.0)
+    a, b = x.clone().requires_grad_(), x.clone().requires_grad_()
+    power, seen = Power(torch.rand(5, dtype=x.dtype), 1e-5), []
+    out = rows.relu(a, power, 0.9)
+    out.register_hook(lambda gradient: seen.append((gradient, gradient.clone())))
+    out.sum((0, 1)).square().sum().backward()
+    rows.relu_reference(b, power.scale(), 0.9).sum((0, 1)).square().sum().backward()
+    assert seen[0][0].stride(0) == 0
+    assert torch.equal(*seen[0])
+    torch.testing.assert_close(a.grad, b.grad, rtol=1e-11, atol=1e-11)
+
+
 @shapes
 def test_the_longest(seed, shape, scale, c):
     axis = seed % 3

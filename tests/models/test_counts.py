@@ -12,7 +12,6 @@ PARAMETERS = [
     ("dgcnn", {}, 2_860_200),
     ("dgcnn", {"extra_conv": False}, 1_809_576),
     ("dgcnn", {"sample": 128, "stem": 32}, 2_860_200),
-    ("hierarchical_edgeconv", {}, 627_944),
     ("pointconv", {}, 19_569_177),
     ("pointconv", {"dead_parameters": True}, 19_569_177 + 1_053_440),
     # + 3·64 inputs of SA1, − the biases of three DensityNets (8+8+1) and WeightNets (8+8+16)
@@ -20,7 +19,6 @@ PARAMETERS = [
     ("pointnet", {}, 819_624),
     ("pointnet_stn", {}, 3_480_049),
     ("pointnet_reconstruction", {}, 291_715),
-    ("autoencoder", {}, 1_289_248),
     ("rscnn", {}, 1_289_473),
     ("rscnn", {"dead_parameters": True}, 1_289_505),
     ("point2sequence", {}, 1_845_416),

@@ -13,7 +13,6 @@ from reqnn.zoo import create_model
 
 SMALL = {"width": 1 / 16, "npoint": (24, 12), "nsample": (8, 6), "k": 6}
 SMALL_OF = {
-    "autoencoder": {"num_points": 12, "latent": 6, "encoder_options": {"k": 6, "extra_conv": False}},
     "kd_network": {"depth": 5},
     "point2sequence": {"npoint": 24, "nsample": (4, 6, 8, 12)},
     "pointnet2_msg": {"nsample": ((4, 6, 8), (4, 6, 8)), "radius": ((0.4, 0.6, 0.9), (0.6, 0.9, 1.2))},
@@ -21,13 +20,12 @@ SMALL_OF = {
     "qe_capsule": {"npoint": 8, "nsample": 6, "neighbours": 10},
     "rscnn": {"radius": (0.5, 0.9)},
 }
-SAMPLING_512 = ["hierarchical_edgeconv", "pointconv", "pointnet2", "pointnet2_msg", "pointnet2_parts", "rscnn"]
+SAMPLING_512 = ["pointconv", "pointnet2", "pointnet2_msg", "pointnet2_parts", "rscnn"]
 SAMPLING = [*SAMPLING_512, "kd_network", "point2sequence"]
 INVARIANT = ["qe_capsule"]
 DEAD = {"sequence.decoder.state.weight"}  # Point2Sequence's decoder makes one step, from a state of zeros
 PER_POINT = ["dgcnn_parts", "pointnet2_parts", "pointnet_parts"]
 CLOUDS = {
-    "autoencoder": 12,
     "plane_fit": 40,
     "pointnet_reconstruction": 40,
 }  # networks that give vectors, and how many
@@ -194,42 +192,6 @@ def test_dgcnn_on_the_farthest_points_keeps_its_answers(rules, extra):
 @EXTRAS
 def test_the_ordinary_dgcnn_on_the_farthest_points_does_not(extra):
     assert not audit_on_the_farthest_points(extra, modes=("eval",)).ok
-
-
-def test_levels_of_the_hierarchy():
-    """Each on the farthest points of the one before, among all of which it finds neighbours."""
-    net, points = settled("hierarchical_edgeconv", npoint=(24, 12), nsample=(8, 6))
-    seen = [[], []]
-    for level, inputs in zip(net.levels, seen, strict=True):
-        level[0].register_forward_hook(lambda module, given, output, inputs=inputs: inputs.append(given[0]))
-        level.register_forward_hook(lambda module, given, output, inputs=inputs: inputs.append(output))
-    net(points)
-    sampled = index_points(points, farthest_point_sample(points, 24))
-    again = index_points(sampled, farthest_point_sample(sampled, 12))
-    features = seen[0][1]
-    idx = knn_point(6, sampled, again)
-    own = features[:, :12].unsqueeze(2)
-    expected = [
-        index_points(sampled, idx) - again.unsqueeze(2),
-        index_points(features, idx) - own,
-        own.expand(-1, -1, 6, -1),
-    ]
-    torch.testing.assert_close(seen[1][0], torch.cat(expected, 3).permute(0, 3, 1, 2))
-
-
-@pytest.mark.parametrize(
-    ("npoint", "nsample", "message"),
-    [
-        ((), (), "one number of points and of neighbours per level"),
-        ((24, 12), (8,), "one number of points and of neighbours per level"),
-        ((12, 24), (8, 6), "must not increase"),
-        ((24, 12), (8, 25), "at most as many neighbours"),
-        ((24, 0), (8, 6), "must not increase"),
-    ],
-)
-def test_levels_that_do_not_fit(npoint, nsample, message):
-    with pytest.raises(InputError, match=message):
-        create_model("hierarchical_edgeconv", npoint=npoint, nsample=nsample)
 
 
 def test_pointconv_with_more_neighbours_than_points():

@@ -11,7 +11,7 @@ from reqnn.rules import get_rules
 from reqnn.zoo import create_model
 
 NAMES = [
-    *("autoencoder", "dgcnn", "dgcnn_parts", "hierarchical_edgeconv", "kd_network", "plane_fit", "point2sequence", "pointconv"),
+    *("dgcnn", "dgcnn_parts", "kd_network", "plane_fit", "point2sequence", "pointconv"),
     "pointnet",
     *("pointnet2", "pointnet2_msg", "pointnet2_parts", "pointnet_parts", "pointnet_reconstruction", "pointnet_stn", "prin"),
     *("qe_capsule", "rscnn"),
@@ -44,7 +44,7 @@ def test_create_model_builds_what_the_name_says():
 
 
 def test_unknown_name_gives_the_names_and_the_nearest():
-    with pytest.raises(InputError, match=r"'dgcn'; the models are autoencoder, dgcnn, .*; did you mean dgcnn\?"):
+    with pytest.raises(InputError, match=r"'dgcn'; the models are dgcnn, .*; did you mean dgcnn\?"):
         create_model("dgcn")
 
 

@@ -2,7 +2,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 
-from reqnn.points.ties import _invariants, centered, invariant_rank, tie_tolerance, tied_runs, whole_ties
+from reqnn.points.ties import Centered, _invariants, invariant_rank, tie_tolerance, tied_runs, whole_ties
 
 from .clouds import DTYPES, cube, generic, grid, moved, seeds
 
@@ -37,7 +37,7 @@ def test_mirror_images_within_a_chiral_cloud_are_told_apart():
     base = torch.cat((half, half * torch.tensor([1.0, 1.0, -1.0], dtype=torch.float64)))
     pairs = torch.tensor([[1.0, 0.0, 1.0], [2.0, 0.0, -0.5]], dtype=torch.float64)
     xyz = torch.cat((base - base.mean(0), pairs, -pairs))[None]
-    keys = [key[0] for key in _invariants(xyz)]
+    keys = [key[0] for key in _invariants(Centered.of(xyz))]
     for key in (keys[0], keys[1], keys[2], keys[4]):
         torch.testing.assert_close(key[:3], key[3:6], atol=1e-15, rtol=0)
     assert ((keys[3][:3] - keys[3][3:6]).abs() > 1e-6).all()
@@ -72,7 +72,7 @@ def test_tolerance_scales_with_the_cloud(dtype):
     features = generic(0, dtype=dtype, dim=6)
     radius = (features - features.mean(1, keepdim=True)).norm(dim=-1).amax(1)
     torch.testing.assert_close(tie_tolerance(features), torch.finfo(dtype).eps ** (2 / 3) * radius)
-    assert centered(xyz + 100).mean(1).abs().max() < 4 * torch.finfo(dtype).eps
+    assert Centered.of(xyz + 100).xyz.mean(1).abs().max() < 4 * torch.finfo(dtype).eps
 
 
 def test_a_chain_of_small_gaps_is_one_run():

@@ -65,3 +65,11 @@ def test_decoded_vectors_return_to_the_scene():
 def test_real_features_are_refused():
     with pytest.raises(reqnn.InputError, match="real features"):
         network("pointnet-full").encode(CLOUDS, at="head.fc2")
+
+
+@pytest.mark.parametrize("given", [torch.zeros(4, 5, dtype=torch.float64), [[0.0, 1.0, 2.0]], "cloud.ply"])
+def test_what_is_no_batch_of_clouds_is_refused(given):
+    net = network("pointnet-full")
+    for call in (net.encode, net.predict):
+        with pytest.raises(reqnn.InputError, match="a tensor of 3 axes is needed"):
+            call(given)

@@ -23,7 +23,6 @@ POINTS = surfaces(batch=2, points=64).double()
 # layers of the quaternion part, the last one in each with nothing but itself between it and the output
 QUATERNION = {
     "dgcnn": ("conv1", "conv3", "conv5"),
-    "hierarchical_edgeconv": ("levels.0", "levels.1.0", "conv"),
     "pointconv": ("sa1.mlp", "sa3.linear"),
     "pointnet": ("conv1", "bn3", "bn5"),
     "pointnet2": ("sa1.mlps.0", "sa3.mlps.0"),
@@ -232,7 +231,7 @@ class Twice(nn.Module):
 def test_calls_in_place_changes_and_keyword_arguments():
     net = revise(Twice(), torch.randn(2, 3, 40)).double().eval()
     points = POINTS.mT.contiguous()
-    with pytest.raises(InputError, match="runs 2 times in one pass; name a call: at='mix#1', 'mix#2'"):
+    with pytest.raises(InputError, match="runs 2 times in one pass; name a call: at='mix#1'"):
         net.features(points, at="mix")
     with pytest.raises(InputError, match="there is no call 3"):
         net.features(points, at="mix#3")

@@ -10,7 +10,8 @@ from reqnn.revision.choices import Block, Choices
 from reqnn.revision.dry_run import VectorsLost, dry_run
 from reqnn.revision.inputs import read_inputs
 from reqnn.revision.module import RevisedModel
-from reqnn.revision.plan import Plan, RealBefore, Restart
+from reqnn.revision.parameters import Restart
+from reqnn.revision.plan import Plan, RealBefore
 from reqnn.rules import get_rules
 
 POINTS = torch.randn(2, 9, 3, generator=torch.Generator().manual_seed(0))
@@ -20,7 +21,7 @@ def dry(model, auto_real=True, rotating=(False,)):
     """One dry run: the network and what was found out about it."""
     inputs, args = read_inputs(POINTS)
     net, plan = RevisedModel(model.eval(), inputs, get_rules("paper"), False, auto_real), Plan(model)
-    dry_run(net, plan, args, list(rotating), set())
+    dry_run(net, plan, args, list(rotating), set(), model)
     return net, plan
 
 

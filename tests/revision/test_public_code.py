@@ -6,7 +6,7 @@ import torch
 
 import reqnn
 from experiments.styles.clouds import surfaces
-from networks import idioms, turn
+from networks import generators, idioms, turn
 from networks.checks import ROTATIONS, calibrate, error
 from reqnn import NoRuleError
 
@@ -15,6 +15,7 @@ FIRST = POINTS.mT.contiguous()
 ORDER = torch.randperm(24, generator=torch.Generator().manual_seed(1))
 VECTORS = {"outputs": ("vectors",)}
 TOLERANCE = 1e-9
+RULES = ("paper", "full")
 
 
 def revised(model, *points, **options):
@@ -40,6 +41,8 @@ def errors(net, points, axis):
         (idioms.Relations, FIRST, {}),
         (idioms.HeldSampling, POINTS, {}),
         (idioms.Surfaces, POINTS, {"coordinates": "auto"}),
+        (generators.WeightNormed, FIRST, {}),
+        (generators.Merged, FIRST, {}),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
@@ -59,6 +62,7 @@ def test_classifiers(model, points, options, rules):
         (idioms.Tree, FIRST, "full", {}, 1),
         (idioms.Patches, FIRST, "paper", VECTORS | {"coordinates": ("decoder.0", "decoder.1")}, 2),
         (idioms.Patches, FIRST, "full", VECTORS, 2),
+        *((model, FIRST, rules, {}, 1) for model in (generators.Denoiser, generators.Upsampled) for rules in RULES),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
@@ -131,3 +135,41 @@ def test_random_numbers_of_numpy_are_the_same_for_each_cloud_of_the_check(rules)
     assert error(loss(POINTS), loss(turn(POINTS, 2, ROTATIONS[0]))) < TOLERANCE
     assert error(loss(POINTS), loss(POINTS[:, ORDER])) < TOLERANCE
     assert error(loss(POINTS), loss(POINTS.roll(1, 0) * 1.1)) > 1e-3
+
+
+@pytest.mark.parametrize("rules", [*RULES, "frames"])
+def test_a_network_that_keeps_what_it_computed(rules):
+    torch.manual_seed(0)
+    model = generators.Keeping()
+    model(FIRST.float())["coarse"].sum().backward()
+    net = reqnn.revise(model, FIRST.float(), rules=rules, outputs=("vectors",))
+    net(FIRST.float())["coarse"].square().sum().backward()
+    assert reqnn.audit(net, FIRST.float(), rotations=2).ok
+    before, after = net.double().eval()(FIRST)["coarse"], net(turn(FIRST, 1, ROTATIONS[0]))["coarse"]
+    assert error(turn(before, 2, ROTATIONS[0]), after) < TOLERANCE
+
+
+def test_what_a_network_does_in_training_only_is_tried():
+    torch.manual_seed(0)
+    with pytest.raises(NoRuleError, match=r"outputs=\('real'"):
+        reqnn.revise(generators.Variational(), FIRST.float())
+    with pytest.raises(NoRuleError, match="no rule for add"):
+        reqnn.revise(generators.Variational(), FIRST[:1].float())
+    net = reqnn.revise(generators.Variational(), FIRST.float(), rules="full").train()
+    for output in net(FIRST.float()):
+        output.sum().backward(retain_graph=True)
+
+
+def test_noise_is_no_answer():
+    with pytest.raises(reqnn.SelfCheckError, match="first: randn_like"):
+        reqnn.revise(generators.Denoiser(always=True), FIRST.float())
+
+
+@pytest.mark.parametrize("rules", RULES)
+def test_a_loss_between_clouds(rules):
+    torch.manual_seed(0)
+    net = revised(generators.LossInside(), POINTS, POINTS.flip(0), rules=rules)
+    rotated = turn(POINTS, 2, ROTATIONS[0])
+    (loss, made), (other, moved) = net(POINTS, POINTS.flip(0)), net(rotated, rotated.flip(0))
+    assert error(loss, other) < TOLERANCE
+    assert error(turn(made, 2, ROTATIONS[0]), moved) < TOLERANCE

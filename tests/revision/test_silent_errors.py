@@ -134,6 +134,17 @@ def test_functions_on_points_are_known_by_what_they_do():
     assert silent.OtherNames()(POINTS.mT).shape == (4, 5)
 
 
+def test_a_function_is_known_on_clouds_with_ties():
+    """On a grid the original's neighbours are others than ours, at the same distances; it once stayed, without a word."""
+    axis = torch.arange(4.0) - 1.5
+    grid = torch.cartesian_prod(axis, axis, axis)[None]
+    net = reqnn.revise(reqnn.create_model("dgcnn", num_classes=5, k=8, width=0.125), grid, check=False)
+    assert net.report.replaced == ["knn"]
+    net = reqnn.revise(silent.OtherNames(choose="largest"), grid, check=False)
+    assert "my_fps" not in net.report.replaced
+    assert "around" in net.report.replaced
+
+
 def test_a_choice_of_another_kind_is_left_alone():
     torch.manual_seed(0)
     net = reqnn.revise(silent.OtherNames(choose="largest"), POINTS.mT)

@@ -49,12 +49,12 @@ def test_audit(name, rules):
 def test_audit_of_trained_networks(name, rules):
     """Outputs keep the engine's tolerance; hidden layers of Vector Neurons do not always.
 
-    Their batch-norm on norms stretches short vectors. Raising what fades them (`FADE`) would hide that, and keeps networks from
-    learning.
+    Their batch-norm on norms stretches short vectors: to 1.7e-8 in PointNet++ on some processors. Raising what fades them
+    (`FADE`) would hide that, and keeps networks from learning.
     """
     net = small(rules, name).double()  # in float32 three steps from the same start end at different weights
     train(net, surfaces().double())
-    assert_passes(net, hidden=1e-8 if rules == "vector-neurons" else 1e-9)
+    assert_passes(net, hidden=1e-7 if rules == "vector-neurons" else 1e-9)
 
 
 @pytest.mark.parametrize("name", ["dgcnn", "pointnet2"])

@@ -15,7 +15,7 @@ from reqnn.errors import InputError, Stopped
 from reqnn.train import evaluate_segmentation, fit, load_run, preset
 from reqnn.train import training as steps
 from reqnn.train.batches import Batches, targets
-from reqnn.train.segmentation import task_of
+from reqnn.train.evaluation import task_of
 from reqnn.train.task import Segmentation, make_task
 from reqnn.train.weights import load_tensors
 
@@ -126,7 +126,7 @@ def test_evaluation_on_rotated_objects(settings):
     test = shapes(10, seed=2, split="test")
     results = {}
     for equivariant in (True, False):
-        config = settings(**SMALL, equivariant=equivariant, rules="full", epochs=4, out=None)
+        config = settings(**SMALL, equivariant=equivariant, rules="full", epochs=8, out=None)
         config = replace(config, out=f"{settings().out}-{equivariant}")
         run = fit(config, shapes(48), shapes(16, seed=1), quiet=True)
         net = load_run(run.folder).model

@@ -65,6 +65,7 @@ def test_a_preset_shows_its_settings_in_the_help(capsys: pytest.CaptureFixture) 
     [
         (["train", "--epochs", "0"], "epochs is 0"),
         (["train", "--data", "nowhere"], "nowhere"),
+        (["train", "--rules", "full", "--out", "{tmp}"], "add --equivariant"),
         (["train", "--data", "digits", "--model", "dgcn", "--out", "{tmp}"], "did you mean dgcnn"),
         (["train", "--data", "digits", "--options", '{"kk": 3}', "--out", "{tmp}"], "kk"),
         (["train", "--resume", "--out", "{broken}"], "cannot be read"),
@@ -121,6 +122,16 @@ def test_eval_takes_a_weights_file_and_gives_json(two_runs: list[Path], capsys: 
     assert main(words) == 0
     assert json.loads(capsys.readouterr().out)["runs"][0]["results"][0]["shapes"] == 5
     assert (two_runs[1] / "evaluation" / "evaluation.json").exists()
+
+
+def test_without_a_clone_eval_draws_nothing(
+    two_runs: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("reqnn.commands.experiments.ROOT", tmp_path)
+    words = ["eval", str(two_runs[0]), "--protocol", "NR", "--limit", "5", "--angles", "0", "--out", str(tmp_path / "out")]
+    assert main(words) == 0
+    assert "class mean" in capsys.readouterr().out
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["evaluation.json"]
 
 
 def test_eval_refuses_a_checkpoint_and_other_classes(

@@ -73,14 +73,10 @@ class Alignment:
 
 def stacked(results: list[Alignment]) -> Alignment:
     """Alignments of single pairs as one batch."""
-    return Alignment(
-        torch.stack([one.rotation for one in results]),
-        torch.stack([one.translation for one in results]),
-        torch.tensor([one.confidence for one in results], dtype=torch.float64),
-        torch.tensor([one.ambiguous for one in results]),
-        [str(one.reason) for one in results],
-        *(
-            torch.tensor([getattr(one, name) for one in results], dtype=torch.float64)
-            for name in ("residual", "relative_residual", "scale")
-        ),
-    )
+    columns: dict[str, Any] = {item.name: [getattr(one, item.name) for one in results] for item in fields(Alignment)}
+    for name, values in columns.items():
+        if isinstance(values[0], Tensor):
+            columns[name] = torch.stack(values)
+        elif name != "reason":
+            columns[name] = torch.tensor(values, dtype=torch.bool if name == "ambiguous" else torch.float64)
+    return Alignment(**columns)

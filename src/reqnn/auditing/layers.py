@@ -74,19 +74,11 @@ class Layer:
     def row(self, mode: str) -> AuditRow:
         """The row of the report."""
         if self.unmeasurable:
-            return AuditRow(self.name, "quaternion", math.inf, math.nan, math.nan, "unchanged", math.nan, mode)
+            return AuditRow(self.name, "quaternion", mode=mode)
         kind = "quaternion" if any(value.quaternion for value in self.values) else "real"
-        permuted = any(order.way.startswith("permuted") for order in self.order)
-        return AuditRow(
-            self.name,
-            kind,
-            _largest([p.error for p in self.rotation]),
-            _largest([p.error for p in self.order]),
-            self.batch_error,
-            "permuted" if permuted else "unchanged",
-            self.spread,
-            mode,
-        )
+        order = "permuted" if any(order.way.startswith("permuted") for order in self.order) else "unchanged"
+        rotation, permutation = (_largest([p.error for p in properties]) for properties in (self.rotation, self.order))
+        return AuditRow(self.name, kind, rotation, permutation, self.batch_error, order, self.spread, mode)
 
     def _pairs(self, output: Any) -> list[tuple[Value, Value, float]]:
         values = values_of(output)
@@ -106,14 +98,10 @@ class Layer:
     def _alone_error(self, output: Any, index: int) -> float:
         if self.unmeasurable:
             return math.nan
-        errors = [
-            relative_error(
-                value.data,
-                block_of(reference.data, value.data.shape, self.clouds.count, index, value.hidden),
-                scale,
-            )
-            for value, reference, scale in self._pairs(output)
-        ]
+        errors = []
+        for value, reference, scale in self._pairs(output):
+            block = block_of(reference.data, value.data.shape, self.clouds.count, index, value.hidden)
+            errors.append(relative_error(value.data, block, scale))
         return _largest(errors)
 
 
@@ -127,7 +115,7 @@ def merged_rows(modes: dict[str, dict[str, Layer]]) -> list[AuditRow]:
     if OUTPUT in rows:
         rows[OUTPUT] = rows.pop(OUTPUT)
     else:
-        rows[OUTPUT] = AuditRow(OUTPUT, "real", math.inf, math.nan, math.nan, "unchanged", math.nan, next(iter(modes)))
+        rows[OUTPUT] = AuditRow(OUTPUT, "real", mode=next(iter(modes)))
     # layers without floating-point output have nothing to measure
     return [row for row in rows.values() if not math.isnan(row.rotation_error) or row.name == OUTPUT]
 

@@ -181,12 +181,7 @@ class _Mode:
 
 
 def _check(
-    net: Any,
-    rotations: int,
-    permutations: int,
-    dtype: torch.dtype,
-    tolerance: float | None,
-    modes: Sequence[str],
+    net: Any, rotations: int, permutations: int, dtype: torch.dtype, tolerance: float | None, modes: Sequence[str]
 ) -> float:
     """Raise `InputError` for invalid arguments; return the tolerance."""
     if not isinstance(net, nn.Module):

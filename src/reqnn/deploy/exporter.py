@@ -10,14 +10,14 @@ import zipfile
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from reqnn.data.files import atomic_file
 from reqnn.deploy.onnx_ops import translations
-from reqnn.deploy.proof import Proof, Run, Sizes, prove
+from reqnn.deploy.proof import Run, Sizes, prove
 from reqnn.errors import ExportError, InputError
 from reqnn.extras import need
 from reqnn.provenance import provenance
@@ -26,7 +26,6 @@ from reqnn.revision.inputs import Inputs, as_arguments, convert, is_numbers
 from reqnn.revision.module import RevisedModel
 from reqnn.tensor.nested import leaves
 
-FORMATS = ("pt2", "onnx")
 METADATA = "reqnn.json"
 """The name under which a file holds its metadata: an extra file of a pt2 archive, an entry of `metadata_props` in ONNX."""
 
@@ -69,20 +68,33 @@ def export(
     dtype = next((p.dtype for p in net.parameters() if p.is_floating_point()), torch.float32)
     args = convert(args, torch.device("cpu"), dtype)
     axes = _axes(net.inputs, args)
+    varying = [{axis: name for axis, name in own.items() if name in dynamic} for own in axes]
     with torch.no_grad(), _quiet():
         outputs = leaves(network(*args))
-        _check_classes(classes, outputs)
-        program = _program(network, args, axes, dynamic)
+        shapes = [tuple(x.shape) for x in outputs]
+        if classes is not None and (len(shapes) != 1 or shapes[0][-1:] != (len(classes),)):
+            given = f"{len(classes)} classes are named; the network gives {shapes}"
+            raise InputError(f"{given}, not one tensor of that many logits")
         with atomic_file(path) as partial:
-            _WRITERS[format](program, args, partial)
+            FORMATS[format].write(_program(network, args, varying), args, partial)
             sizes = Sizes(axes, None if "batch" in dynamic else len(args[0]), "points" in dynamic)
-            twin = None if dtype == torch.float64 else _in_double(exact, args, axes, dynamic, format, partial)
-            runs = _run(network), _run(exact), _LOADERS[format](partial), twin
-            proof = prove(*runs, net.inputs, args, sizes, normalise)
+            runs = {"network": _run(network), "exact": _run(exact), "file": FORMATS[format].load(partial)}
+            if dtype != torch.float64:
+                runs |= _in_double(exact, args, varying, format, partial)
+            proof = prove(runs, net.inputs, args, sizes, normalise)
             if proof.failures:
                 raise ExportError(f"{path} is not written: {'; '.join(proof.failures)}", proof)
-            about = _metadata(format, classes, normalise, _shapes(args, axes, dynamic), outputs, proof)
-            _ADDERS[format](partial, json.dumps(about))
+            about = {
+                "format": format,
+                "classes": None if classes is None else list(classes),
+                "preprocessing": "inside: centred on the mean, scaled to the unit sphere" if normalise else "none",
+                "inputs": [[own.get(i, n) for i, n in enumerate(x.shape)] for x, own in zip(args, varying, strict=True)],
+                "dtype": str(outputs[0].dtype).removeprefix("torch."),
+                "outputs": "probabilities" if classes is not None else "as the network gives them",
+                "proof": proof.to_dict(),
+                "versions": provenance()["versions"],
+            }
+            FORMATS[format].add(partial, json.dumps(about))
     beside = path.with_name(f"{path.name}.json")
     beside.write_text(json.dumps({**about, "bytes": path.stat().st_size}, indent=2) + "\n", encoding="utf-8")
     return about
@@ -96,9 +108,11 @@ class Deployed(nn.Module):
         self.network, self.normalise, self.probabilities = network, normalise, probabilities
 
     def forward(self, *points: Tensor) -> Any:
-        """Centre and scale, the network, softmax."""
-        args = normalise_inputs(self.network.inputs, points).args if self.normalise else points
-        out = self.network(*args)
+        """Centre and scale in float64, as `net.predict` does; the network; softmax."""
+        if self.normalise:
+            near = normalise_inputs(self.network.inputs, convert(points, None, torch.float64)).args
+            points = tuple(x.to(like.dtype) for x, like in zip(near, points, strict=True))
+        out = self.network(*points)
         return out.softmax(-1) if self.probabilities else out
 
 
@@ -121,14 +135,6 @@ def _check(net: nn.Module, args: tuple[Any, ...], path: Path, format: str | None
     return chosen
 
 
-def _check_classes(classes: Sequence[str] | None, outputs: list[Any]) -> None:
-    if classes is None:
-        return
-    shapes = [tuple(x.shape) for x in outputs]
-    if len(shapes) != 1 or shapes[0][-1:] != (len(classes),):
-        raise InputError(f"{len(classes)} classes are named; the network gives {shapes}, not one tensor of that many logits")
-
-
 def _axes(inputs: Inputs, args: tuple[Tensor, ...]) -> list[dict[int, str]]:
     """For each input, which axes count clouds and points."""
     first, vectors_axis = inputs.first
@@ -144,53 +150,32 @@ def _axes(inputs: Inputs, args: tuple[Tensor, ...]) -> list[dict[int, str]]:
     return found
 
 
-def _program(network: Deployed, args: tuple[Tensor, ...], axes: list[dict[int, str]], dynamic: Sequence[str]) -> Any:
-    sizes = dict.fromkeys(dynamic, torch.export.Dim.DYNAMIC)
-    shapes = tuple({axis: sizes[name] for axis, name in own.items() if name in sizes} for own in axes)
+def _program(network: Deployed, args: tuple[Tensor, ...], varying: list[dict[int, str]]) -> Any:
+    shapes = tuple(dict.fromkeys(own, torch.export.Dim.DYNAMIC) for own in varying)
     try:
         return torch.export.export(network, args, dynamic_shapes=(shapes,))
     except Exception as error:
         reason = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
-        way = "; give dynamic=() if the code of the network writes out sizes" if dynamic else ""
+        way = "; give dynamic=() if the code of the network writes out sizes" if any(varying) else ""
         raise ExportError(f"torch.export does not take the network ({reason}){way}") from error
 
 
 def _in_double(
-    exact: Deployed, args: tuple[Tensor, ...], axes: list[dict[int, str]], dynamic: Sequence[str], format: str, path: Path
-) -> Run | None:
-    """The same graph in float64; None if ONNX Runtime lacks one of its operators in float64."""
-    args, beside = convert(args, torch.device("cpu"), torch.float64), path.with_name(f"{path.stem}.double{path.suffix}")
-    program = _program(exact, args, axes, dynamic)
+    exact: Deployed, args: tuple[Tensor, ...], varying: list[dict[int, str]], format: str, path: Path
+) -> dict[str, Run]:
+    """The same graph in float64; nothing if ONNX Runtime lacks one of its operators in float64."""
+    args, beside = convert(args, None, torch.float64), path.with_name(f"{path.stem}.double{path.suffix}")
+    program = _program(exact, args, varying)
     if format == "pt2":
-        return _run(program.module())
+        return {"twin": _run(program.module())}
     try:
         _write_onnx(program, args, beside)
-        return load_onnx(beside)
+        return {"twin": load_onnx(beside)}
     except ExportError as error:
         logging.getLogger(__name__).info("not compared in float64: %s", error)
-        return None
+        return {}
     finally:
         beside.unlink(missing_ok=True)
-
-
-def _shapes(args: tuple[Tensor, ...], axes: list[dict[int, str]], dynamic: Sequence[str]) -> list[list[int | str]]:
-    named = [{axis: name for axis, name in own.items() if name in dynamic} for own in axes]
-    return [[own.get(axis, size) for axis, size in enumerate(x.shape)] for x, own in zip(args, named, strict=True)]
-
-
-def _metadata(
-    format: str, classes: Sequence[str] | None, normalise: bool, inputs: list, outputs: list[Tensor], proof: Proof
-) -> dict[str, Any]:
-    return {
-        "format": format,
-        "classes": None if classes is None else list(classes),
-        "preprocessing": "inside: centred on the mean, scaled to the unit sphere" if normalise else "none",
-        "inputs": inputs,
-        "dtype": str(outputs[0].dtype).removeprefix("torch."),
-        "outputs": "probabilities" if classes is not None else "as the network gives them",
-        "proof": proof.to_dict(),
-        "versions": provenance()["versions"],
-    }
 
 
 def _write_pt2(program: Any, args: tuple[Tensor, ...], path: Path) -> None:
@@ -251,9 +236,15 @@ def _add_to_onnx(path: Path, text: str) -> None:
         file.write(more.SerializeToString())
 
 
-_WRITERS = {"pt2": _write_pt2, "onnx": _write_onnx}
-_LOADERS = {"pt2": load_pt2, "onnx": load_onnx}
-_ADDERS = {"pt2": _add_to_pt2, "onnx": _add_to_onnx}
+class Format(NamedTuple):
+    """How a file is written, loaded as a function, and given its metadata."""
+
+    write: Callable[[Any, tuple[Tensor, ...], Path], None]
+    load: Callable[[Path], Run]
+    add: Callable[[Path, str], None]
+
+
+FORMATS = {"pt2": Format(_write_pt2, load_pt2, _add_to_pt2), "onnx": Format(_write_onnx, load_onnx, _add_to_onnx)}
 
 
 @contextmanager

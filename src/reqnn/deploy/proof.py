@@ -18,6 +18,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from itertools import pairwise
 from statistics import median
 from typing import Any
@@ -28,7 +29,7 @@ from torch import Tensor
 from reqnn.quaternion import random_matrix
 from reqnn.revision.clouds import Clouds, bumpy_cloud
 from reqnn.revision.compare import relative_error, scale_of
-from reqnn.revision.inputs import Inputs, convert
+from reqnn.revision.inputs import Inputs, convert, is_numbers
 from reqnn.revision.self_check import Motion
 
 CLOUDS, COPIES, GROUP = 64, 2, 8
@@ -135,109 +136,84 @@ class Sizes:
         return [list(row) for row in zip(*(x.chunk(len(clouds)) for x in whole), strict=True)]
 
 
-def prove(
-    network: Run,
-    exact: Run,
-    file: Run,
-    twin: Run | None,
-    inputs: Inputs,
-    example: tuple[Tensor, ...],
-    sizes: Sizes,
-    moves: bool,
-) -> Proof:
+def prove(runs: dict[str, Run], inputs: Inputs, example: tuple[Tensor, ...], sizes: Sizes, moves: bool) -> Proof:
     """Run all of them on clouds like the example and on copies, which are moved and scaled too if `moves`.
 
     Args:
-        network: in the file's precision.
-        exact: the network in float64.
-        file: the exported file.
-        twin: the file in float64, if there is one.
+        runs: "network" in the file's precision, "exact" in float64; "file", and "twin", the file in float64, if there is one.
         inputs: which axes hold vectors.
         example: inputs in the file's precision.
         sizes: the numbers of clouds and points that are tried.
         moves: whether the file centres and scales.
     """
-    generator = torch.Generator().manual_seed(0)
+    generator, dtype = torch.Generator().manual_seed(0), example[inputs.first[0]].dtype
+    tolerance = TOLERANCE.get(dtype, 1e-2)
     groups = [_clouds(one, count, inputs, generator) for one, count in sizes.groups(example)]
-    truths = [sizes.run(exact, [one.args for one in group]) for group in groups]
+    truths = [sizes.run(runs["exact"], [one.args for one in group]) for group in groups]
     spread, scales = _spread([outputs for truth in truths for outputs in truth])
-    dtype = example[inputs.first[0]].dtype
-    near = Nearby(network, sizes, scales, dtype, TOLERANCE.get(dtype, 1e-2))
-    parity, invariance, rounding, seconds = list[float](), list[float](), list[float](), []
-    exacts: dict[str, list[float]] = {"network": [], "file": []}
+    found: dict[str, list[float]] = {name: [] for name in ("plain", "parity", "rounding", "twin", *runs)}
+    seconds: dict[str, list[float]] = {name: [] for name in runs}
     for group, truth in zip(groups, truths, strict=True):
-        clouds = [one.args for one in group]
-        given = [convert(args, None, dtype) for args in clouds]
-        (by_network, before), (by_file, after) = _timed(sizes, network, given), _timed(sizes, file, given)
-        seconds.append((before, after))
-        rounding += _errors(by_network, truth, scales)
-        parity += near.errors(by_file, given, by_network)
-        by_twin = sizes.run(twin, clouds) if twin else []
-        exacts["file"] += _errors(by_twin, truth, scales) if twin else []
-        for _ in range(COPIES):
+        before: dict[str, Answers] = {}
+        for copy in range(1 + COPIES):
             motions = [Motion(random_matrix((), generator, torch.float64), one.random_orders(generator)) for one in group]
-            copies = [motion.apply(one.args, one) for motion, one in zip(motions, group, strict=True)]
-            copies = [_moved(args, inputs, generator) for args in copies] if moves else copies
-
-            def change(answers: Answers, before: Answers, motions: list[Motion] = motions, group: list = group) -> list[float]:
-                rows = zip(motions, group, answers, before, strict=True)
-                return [max(map(m.error, a, b, scales, [one.sizes] * len(a))) for m, one, a, b in rows]
-
-            given = [convert(args, None, dtype) for args in copies]
-            found, wanted = sizes.run(file, given), sizes.run(exact, copies)
-            parity += near.errors(found, given)
-            invariance += change(found, by_file)
-            exacts["network"] += change(wanted, truth)
-            if twin:
-                found = sizes.run(twin, copies)
-                exacts["file"] += [*_errors(found, wanted, scales), *change(found, by_twin)]
-    times = [1000 * median(side) for side in zip(*seconds, strict=True)]
+            args = [motion.apply(one.args, one) if copy else one.args for motion, one in zip(motions, group, strict=True)]
+            args = [_moved(one, inputs, generator) for one in args] if moves and copy else args
+            given = [convert(one, None, dtype) for one in args]
+            answers = {} if copy else {"exact": truth}
+            for name, run in runs.items():
+                if name not in answers:
+                    start = time.process_time()
+                    answers[name] = sizes.run(run, given if name in ("network", "file") else args)
+                    seconds[name].append((time.process_time() - start) / len(group))
+            plain = _errors(answers["file"], answers["network"], scales)
+            found["plain"] += plain
+            found["parity"] += nearest(partial(sizes.run, runs["network"]), answers["file"], given, plain, scales, tolerance)
+            found["rounding"] += [] if copy else _errors(answers["network"], truth, scales)
+            found["twin"] += _errors(answers["twin"], answers["exact"], scales) if "twin" in answers else []
+            before = before or answers
+            for name in answers if copy else ():
+                rows = zip(motions, group, answers[name], before[name], strict=True)
+                found[name] += [max(map(m.error, a, b, scales, [one.sizes] * len(a))) for m, one, a, b in rows]
     return Proof(
         clouds=sum(map(len, groups)),
         copies=COPIES,
         points=sorted({size for group in groups for size in group[0].sizes}),
         batches=sorted({len(group) for group in groups}),
         spread=spread,
-        tolerance=near.tolerance,
-        parity=_quantile(parity, 1),
-        rounding=_quantile(rounding, 1),
-        invariance=_quantile(invariance, SHARE),
-        invariance_largest=_quantile(invariance, 1),
-        changed=sum(not error <= near.tolerance for error in invariance),
-        ties=near.ties,
-        exact={name: _quantile(errors, 1) if errors else None for name, errors in exacts.items()},
-        milliseconds_per_cloud=dict(zip(("network", "file"), times, strict=True)),
+        tolerance=tolerance,
+        parity=_quantile(found["parity"], 1),
+        rounding=_quantile(found["rounding"], 1),
+        invariance=_quantile(found["file"], SHARE),
+        invariance_largest=_quantile(found["file"], 1),
+        changed=sum(not error <= tolerance for error in found["file"]),
+        ties=sum(a > tolerance >= b for a, b in zip(found["plain"], found["parity"], strict=True)),
+        exact={"network": _quantile(found["exact"], 1), "file": _quantile(found["twin"], 1) if found["twin"] else None},
+        milliseconds_per_cloud={name: 1000 * median(seconds[name]) for name in ("network", "file")},
     )
 
 
-@dataclass
-class Nearby:
-    """Compares answers with those of the network in the same precision, for the same clouds and for clouds nearby."""
+def nearest(
+    network: Callable[[list[tuple[Any, ...]]], Answers],
+    answers: Answers,
+    given: list[tuple[Any, ...]],
+    errors: list[float],
+    scales: list[float],
+    tolerance: float,
+) -> list[float]:
+    """Per cloud the difference from the network or, if that is above the tolerance, from its nearest answer nearby."""
+    generator = torch.Generator().manual_seed(0)
 
-    network: Run
-    sizes: Sizes
-    scales: list[float]
-    dtype: torch.dtype
-    tolerance: float
-    ties: int = 0
+    def moved(x: Any) -> Any:
+        if not is_numbers(x):
+            return x
+        noise = 2 * torch.rand(x.shape, generator=generator, dtype=torch.float64) - 1
+        return (x.double() + ROUNDING * torch.finfo(x.dtype).eps * float(x.abs().max()) * noise).to(x.dtype)
 
-    def errors(self, answers: Answers, given: list[tuple[Any, ...]], truth: Answers | None = None) -> list[float]:
-        """Per cloud the difference from the network or, if rounding decides, from its nearest answer nearby."""
-        whole = [convert(args, None, torch.float64) for args in given]
-        plain = _errors(answers, self.sizes.run(self.network, given) if truth is None else truth, self.scales)
-        if max(plain) <= self.tolerance:
-            return plain
-        generator, best = torch.Generator().manual_seed(0), plain
-        for _ in range(NEAR):
-            moved = [tuple(self._moved(x, generator) if x.is_floating_point() else x for x in args) for args in whole]
-            nearby = self.sizes.run(self.network, [convert(args, None, self.dtype) for args in moved])
-            best = list(map(min, best, _errors(answers, nearby, self.scales)))
-        self.ties += sum(a > self.tolerance >= b for a, b in zip(plain, best, strict=True))
-        return best
-
-    def _moved(self, x: Tensor, generator: torch.Generator) -> Tensor:
-        noise = 2 * torch.rand(x.shape, generator=generator, dtype=x.dtype) - 1
-        return x + ROUNDING * torch.finfo(self.dtype).eps * float(x.abs().max()) * noise
+    for _ in range(NEAR if max(errors) > tolerance else 0):
+        nearby = network([tuple(map(moved, args)) for args in given])
+        errors = list(map(min, errors, _errors(answers, nearby, scales)))
+    return errors
 
 
 def _clouds(example: tuple[Tensor, ...], count: int, inputs: Inputs, generator: torch.Generator) -> list[Clouds]:
@@ -246,12 +222,6 @@ def _clouds(example: tuple[Tensor, ...], count: int, inputs: Inputs, generator: 
     dtype = example[inputs.first[0]].dtype
     made = [convert(bumpy_cloud(example, inputs, generator), None, dtype) for _ in range(count)]
     return [Clouds(convert(args, None, torch.float64), inputs, batch) for args in made]
-
-
-def _timed(sizes: Sizes, run: Run, clouds: list[tuple[Any, ...]]) -> tuple[Answers, float]:
-    """The outputs for each cloud, and the seconds for one."""
-    start = time.process_time()
-    return sizes.run(run, clouds), (time.process_time() - start) / len(clouds)
 
 
 def _spread(outputs: Answers) -> tuple[float, list[float]]:

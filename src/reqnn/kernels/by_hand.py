@@ -17,6 +17,7 @@ class _Halves:
     backward: Callable[..., tuple]
     constants: tuple
     twin: Callable[..., Any] | None
+    reuses: bool
 
 
 class _Twice(torch.autograd.Function):
@@ -36,7 +37,8 @@ class _Twice(torch.autograd.Function):
         saved, halves = ctx.saved_tensors, ctx.halves
         given = [gradient.contiguous() for gradient, real in zip(gradients, ctx.real, strict=True) if real]
         if not torch.is_grad_enabled():
-            return *halves.backward(*given, *saved, *halves.constants), None
+            own = {"own": given[0] is not gradients[0]} if halves.reuses else {}
+            return *halves.backward(*given, *saved, *halves.constants, **own), None
         out = halves.twin(*saved, *halves.constants)
         pairs = zip(out if isinstance(out, tuple) else (out,), given, strict=True)
         ends, pulls = zip(*[pair for pair in pairs if pair[0].requires_grad], strict=True)
@@ -50,7 +52,12 @@ class _Once(_Twice):
 
 
 def by_hand(
-    forward: Callable, backward: Callable, tensors: tuple[Tensor, ...], *constants: Any, twin: Callable | None = None
+    forward: Callable,
+    backward: Callable,
+    tensors: tuple[Tensor, ...],
+    *constants: Any,
+    twin: Callable | None = None,
+    reuses: bool = False,
 ) -> Any:
     """forward(*tensors, *constants), whose gradients are backward(*gradients of real outputs, *saved, *constants).
 
@@ -58,5 +65,6 @@ def by_hand(
         forward: gives one tensor or several; integers among them, such as indices of winners, have no gradient.
         backward: gives the gradient of each of the tensors, or None. Saved are the tensors and the integers.
         twin: twin(*saved, *constants) gives the real outputs in plain torch, if gradients of gradients are wanted.
+        reuses: whether `backward` takes `own`, which says that the gradient is a copy whose memory it may write to.
     """
-    return (_Once if twin is None else _Twice).apply(*tensors, _Halves(forward, backward, constants, twin))
+    return (_Once if twin is None else _Twice).apply(*tensors, _Halves(forward, backward, constants, twin, reuses))

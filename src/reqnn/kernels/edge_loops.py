@@ -248,10 +248,10 @@ def longest(y, z, neighbour, start, weight, measured, winner, edge, sums):  # ty
         last = min(first + SEARCHED, channels)
         wide = last - first
         power, flat, step = np.zeros(wide, np.float64), y.ravel(), np.uint64(channels)
+        best, second, total = np.empty(wide, y.dtype), np.empty(wide, y.dtype), np.empty(wide, y.dtype)
+        place = np.empty(wide, np.int32)
         for i in range(block * size, min((block + 1) * size, centres)):
-            best, place = np.full(wide, -1.0, y.dtype), np.zeros(wide, np.int32)
-            second = np.full(wide, -1.0, y.dtype)
-            total = np.zeros(wide, y.dtype)
+            best[:], second[:], place[:], total[:] = -1, -1, 0, 0
             z0, z1, z2 = z[i, 0][first:last], z[i, 1][first:last], z[i, 2][first:last]
             for r in range(start[i], start[i + 1]):
                 yj, here, w = y[neighbour[r]], np.int32(r - start[i]), weight[r]
@@ -277,7 +277,10 @@ def longest(y, z, neighbour, start, weight, measured, winner, edge, sums):  # ty
                 won0[c] = flat[at] + z0[c]
                 won1[c] = flat[at + step] + z1[c]
                 won2[c] = flat[at + step + step] + z2[c]
+            ties = 0  # in vector instructions: hardly ever is there one
             for c in range(wide):
+                ties += second[c] >= keep * best[c]
+            for c in range(wide if ties else 0):
                 if second[c] >= keep * best[c] and best[c] > 0:
                     e = _edges(y, z, neighbour, start, i, first + c)
                     won0[c], won1[c], won2[c] = direction(e, weight[start[i] : start[i + 1]])

@@ -91,19 +91,17 @@ def _chunks(y: Tensor, z: Tensor, power: Power, c: float, groups: Groups) -> Row
     return ((h(chunk), chunk) for chunk in groups.chunks(y.shape[2]))
 
 
-def joined(rows: Rows, width: int, groups: Groups, sums: Tensor | None = None) -> Tensor:
-    """All rows in one tensor, (R, 3, C); their Σ‖x‖² over all places is added to `sums` (C,) float64."""
-    out: Tensor | None = None
+def joined(rows: Rows, out: Tensor, groups: Groups, sums: Tensor | None = None) -> Tensor:
+    """Write all rows that are not there yet to `out` (R, 3, C); their Σ‖x‖² over all places is added to `sums` (C,) float64."""
     for x, chunk in rows:
-        if out is None:
-            out = x.new_empty(groups.rows, 3, width)
-        out[chunk.part] = x
+        here = out[chunk.part]
+        if x.data_ptr() != here.data_ptr():
+            here.copy_(x)
         if sums is not None:
-            found = x.new_empty(chunk.last - chunk.first, width)
+            found = x.new_empty(chunk.last - chunk.first, x.shape[2])
             start = groups.start[chunk.first : chunk.last + 1] - chunk.part.start
             run(edge_loops.power, x, x[:0], groups.neighbour, start, groups.weight[chunk.part], found)
             sums += found.double().sum(0)
-    assert out is not None
     return out
 
 
@@ -153,21 +151,32 @@ class _Pull(Ends):
         return self.of_y, self.of_z, *of_weight, None
 
 
+def product(rows: Rows, weight: Tensor, groups: Groups, sums: Tensor | None = None) -> Tensor:
+    """W·h of all rows, (R, 3, O); `sums` as in `joined`."""
+    out = weight.new_empty(groups.rows, 3, len(weight))
+    return joined(((times(h, weight, out[chunk.part]), chunk) for h, chunk in rows), out, groups, sums)
+
+
+def product_back(gradient: Tensor, rows: Rows, weight: Tensor, pull: Any) -> Tensor:
+    """The way back through `product`: the gradient of W; that of h is passed to `pull`."""
+    of_weight = torch.zeros_like(weight)
+    for h, chunk in rows:
+        given, of_h = gradient[chunk.part], pull.room(chunk)
+        of_weight += outer(given, h)
+        pull.take(times(given, weight.T, of_h), chunk)
+    return of_weight
+
+
 def _linear(
     y: Tensor, z: Tensor, weight: Tensor, mean: Tensor, power: Power, c: float, groups: Groups, sums: Tensor | None
 ) -> Tensor:
-    products = ((times(h, weight), chunk) for h, chunk in _chunks(y, z, power, c, groups))
-    return joined(products, weight.shape[0], groups, sums)
+    return product(_chunks(y, z, power, c, groups), weight, groups, sums)
 
 
 def _linear_back(gradient: Tensor, *saved: Any) -> tuple:
     y, z, weight, mean, power, c, groups, _ = saved
-    pull, of_weight = _Pull(y, z, power, c), torch.zeros_like(weight)
-    for h, chunk in _chunks(y, z, power, c, groups):
-        given, of_h = gradient[chunk.part], pull.room(chunk)
-        of_weight += outer(given, h)
-        of_h.copy_(times(given, weight.T))
-        pull.take(of_h, chunk)
+    pull = _Pull(y, z, power, c)
+    of_weight = product_back(gradient, _chunks(y, z, power, c, groups), weight, pull)
     return pull.finish(mean, groups, of_weight)
 
 
@@ -192,8 +201,10 @@ Activated = tuple[Tensor, Tensor | None, Groups, Power, float]
 def _total(*inputs: Any) -> Tensor:
     y, z, _, v, w, _, (groups, power, c), (others, scale, bound), factor = inputs
     one, two = chunks_of(y, z, power, c, groups), chunks_of(v, w, scale, bound, others)
-    sums = ((one(chunk).add_(two(chunk), alpha=factor), chunk) for chunk in groups.chunks(y.shape[2]))
-    return joined(sums, y.shape[2], groups)
+    out = y.new_empty(groups.rows, *y.shape[1:])
+    for chunk in groups.chunks(y.shape[2]):
+        torch.add(one(chunk), two(chunk), alpha=factor, out=out[chunk.part])
+    return out
 
 
 def _total_back(gradient: Tensor, *saved: Any) -> tuple:
@@ -283,7 +294,7 @@ def _longest_linear_back(of_out: Tensor, of_sums: Tensor, *saved: Any) -> tuple:
         if groups.padded:  # the first row of a group that is not full counts more than once
             heavy = h[firsts - chunk.part.start]
             gram += outer(heavy * (groups.weight[firsts] - 1)[:, None, None], heavy)
-        of_h.copy_(times(h, square.T))
+        times(h, square.T, of_h)
         given = (winner[chunk.centres], of_out[chunk.centres], of_h, partial)
         run(edge_loops.longest_rows_back, h, weight, groups.start, groups.weight, chunk.first, *given)
         pull.take(of_h, chunk)
@@ -304,22 +315,36 @@ def longest_linear(
     return out, sums, groups.places_of(tied.first(winner))
 
 
+def summed_outer(rows: Rows, w: Tensor, groups: Groups) -> Tensor:
+    """Σ_j h_j ⊗ w_j over each group, without gradients. Shapes: h (rows, parts, C), w (P, K, W) → (P, parts, C, W)"""
+    out: Tensor | None = None
+    for h, chunk in rows:
+        if out is None:
+            out = h.new_empty(groups.centres, *h.shape[1:], w.shape[2])
+        here = out[chunk.centres].flatten(1, 2)
+        torch.bmm(h.view(-1, groups.size, here.shape[1]).mT, w[chunk.centres], out=here)
+    assert out is not None
+    return out
+
+
+def summed_outer_back(gradient: Tensor, h: Tensor, w: Tensor, of_w: Tensor, of_h: Tensor, chunk: Chunk) -> Tensor:
+    """The derivative of `summed_outer` for a chunk, written to of_w and of_h (rows, parts, C), which is returned."""
+    given, rows = gradient[chunk.centres].flatten(1, 2), (-1, chunk.groups.size, h[0].numel())
+    torch.bmm(h.view(rows), given, out=of_w[chunk.centres])
+    torch.bmm(w[chunk.centres], given.mT, out=of_h.view(rows))
+    return of_h
+
+
 def _outer_sum(y: Tensor, z: Tensor, w: Tensor, mean: Tensor, power: Power, c: float, groups: Groups) -> Tensor:
-    out = y.new_empty(groups.centres, y[0].numel(), w.shape[2])
-    for h, chunk in _chunks(y, z, power, c, groups):
-        torch.bmm(h.view(-1, groups.size, out.shape[1]).mT, w[chunk.centres], out=out[chunk.centres])
-    return out.view(groups.centres, 3, y.shape[2], w.shape[2])
+    return summed_outer(_chunks(y, z, power, c, groups), w, groups)
 
 
 def _outer_sum_back(
     gradient: Tensor, y: Tensor, z: Tensor, w: Tensor, mean: Tensor, power: Power, c: float, groups: Groups
 ) -> tuple:
-    pull, of_w, gradient = _Pull(y, z, power, c), torch.empty_like(w), gradient.flatten(1, 2)
+    pull, of_w = _Pull(y, z, power, c), torch.empty_like(w)
     for h, chunk in _chunks(y, z, power, c, groups):
-        given, of_h = gradient[chunk.centres], pull.room(chunk)
-        torch.bmm(h.view(-1, groups.size, h[0].numel()), given, out=of_w[chunk.centres])
-        torch.bmm(w[chunk.centres], given.mT, out=of_h.view(-1, groups.size, h[0].numel()))
-        pull.take(of_h, chunk)
+        pull.take(summed_outer_back(gradient, h, w, of_w, pull.room(chunk), chunk), chunk)
     return pull.finish(mean, groups, of_w)
 
 

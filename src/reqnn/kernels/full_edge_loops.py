@@ -12,6 +12,7 @@ from numba import prange
 from reqnn.kernels.compile import compiled, loop
 from reqnn.kernels.edge_loops import _edge, _sum
 from reqnn.kernels.full_loops import _found, _pulled
+from reqnn.kernels.tied_loops import kept_share
 
 
 @loop(fastmath={"contract"})
@@ -170,21 +171,29 @@ def pull(  # type: ignore[no-untyped-def]
 ):
     """The way back for the rows of some centres: of_s (rows, C), of_e (rows, 3, C), sums (last - first, 2, C): Σ ∂u and Σ ∂u·s.
 
-    Gradients are those of `activate` on these rows or, if there are winners, those of `pool` on all centres. With the gradient
-    g, γ′ = ½(1 + u²)^(−3/2) and the size f: u gets f·γ′·⟨g, e⟩, e gets f·γ·g − f³/C·Σ_c γ⟨g, e⟩·e.
+    Gradients are those of `activate` on these rows or, if there are winners, those of `pool` on all centres, shared by rows
+    that are tied. With the gradient g, γ′ = ½(1 + u²)^(−3/2) and the size f: u gets f·γ′·⟨g, e⟩, e f·γ·g − f³/C·Σ_c γ⟨g, e⟩·e.
     """
     of_s, of_e, sums = outputs
     channels, pooled = s.shape[1], winner.shape[0] > 0
     one, half, zero, width = s.dtype.type(1), s.dtype.type(0.5), s.dtype.type(0), s.dtype.type(s.shape[1])
-    share = one / s.dtype.type(size)
+    share, tied, rounding = one / s.dtype.type(size), one - kept_share(s), s.dtype.type(np.finfo(s.dtype).eps)
     for i in prange(first, last):
-        room, work = np.empty((3, channels), s.dtype), np.empty((4, channels), s.dtype)
-        gate, rise, dot, own = work[0], work[1], work[2], work[3]
+        room, work = np.empty((3, channels), s.dtype), np.empty((6, channels), s.dtype)
+        gate, rise, dot, own, limit, count = work[0], work[1], work[2], work[3], work[4], work[5]
         once, twice = sums[i - first, 0], sums[i - first, 1]
         once[:] = 0
         twice[:] = 0
+        if pooled:
+            for c in range(channels):
+                best = scale[c] * s[start[i] + winner[i, c], c] + shift[c]
+                limit[c], count[c] = best - tied * abs(best) - rounding * abs(shift[c]), zero
+            for r in range(start[i], start[i + 1]):
+                here = s[r]
+                for c in range(channels):
+                    count[c] += weight[r] if scale[c] * here[c] + shift[c] >= limit[c] else zero
         for r in range(start[i], start[i + 1]):
-            e, here, q, number = _edge(y, z, neighbour[r], i, r, room), s[r], r - start[first], r - start[i]
+            e, here, q = _edge(y, z, neighbour[r], i, r, room), s[r], r - start[first]
             at, factor, shrink = i if pooled else q, share * weight[r] if pooled else one, zero
             given, g0, g1, g2 = of_real[at], of_imaginary[at, 0], of_imaginary[at, 1], of_imaginary[at, 2]
             e0, e1, e2, out = e[0], e[1], e[2], of_s[q]
@@ -200,9 +209,8 @@ def pull(  # type: ignore[no-untyped-def]
                 gate[:] = one
                 rise[:] = zero
             if pooled:
-                wins = winner[i]
                 for c in range(channels):
-                    own[c] = given[c] if wins[c] == number else zero
+                    own[c] = given[c] * weight[r] / count[c] if scale[c] * here[c] + shift[c] >= limit[c] else zero
             else:
                 for c in range(channels):
                     own[c] = given[c] if scale[c] * here[c] + shift[c] > 0 else slope * given[c]

@@ -19,7 +19,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reqnn.kernels import full_edge_loops
+from reqnn.kernels import full_edge_loops, tied
 from reqnn.kernels.by_hand import by_hand
 from reqnn.kernels.edges import Ends, or_empty, rows
 from reqnn.kernels.full_rows import gate, unit_reference
@@ -29,34 +29,49 @@ from reqnn.kernels.run import loops_run_on, run
 BLOCK = 64  # rows that are summed up before sums are added in float64
 
 
-def _moments(s: Tensor, groups: Groups) -> Tensor:
+def moments(s: Tensor, groups: Groups) -> Tensor:
+    """Σ s and Σ s² over all places, (2, C) float64; where loops run without a gradient, see `Measured`."""
+    if not loops_run_on(s):
+        weighted = s * groups.weight[:, None]
+        return torch.stack([weighted.sum(0), (weighted * s).sum(0)]).double()
     sums = torch.empty(-(-s.shape[0] // BLOCK), 2, s.shape[1], dtype=torch.float64)
     run(full_edge_loops.moments, s, groups.weight, sums)
     return sums.sum(0)
 
 
-def _moments_back(gradient: Tensor, s: Tensor, groups: Groups) -> tuple[Tensor]:
-    once, twice = gradient.to(s.dtype)
-    out = torch.addcmul(once, s, 2 * twice)
-    return (out.mul_(groups.weight[:, None]) if groups.padded else out,)
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """Batch statistics of the very rows that they are applied to: their derivative goes to these rows without a graph.
 
+    Attributes:
+        mean, variance: (C,) float64, the variance with ε.
+        count: the number of places.
+    """
 
-def moments(s: Tensor, groups: Groups) -> Tensor:
-    """Σ s and Σ s² over all places, (2, C) float64."""
-    if not loops_run_on(s):
-        weighted = s * groups.weight[:, None]
-        return torch.stack([weighted.sum(0), (weighted * s).sum(0)]).double()
-    out: Tensor = by_hand(_moments, _moments_back, (s,), groups)
-    return out
+    mean: Tensor
+    variance: Tensor
+    count: int
+
+    def share(self, scale: Tensor, of_scale: Tensor, of_shift: Tensor) -> tuple[Tensor, Tensor]:
+        """a and b of a + b·s, the derivative by s through scale = w/√variance and shift = bias − scale·mean."""
+        b = (self.mean * of_shift - of_scale) * scale / (self.variance * self.count)
+        return -scale * of_shift / self.count - b * self.mean, b
 
 
 @dataclass(frozen=True)
 class Activation:
-    """What is put off. Attributes: unit, ε of the size, 0 without; gated; slope of the leaky ReLU, 1 for none."""
+    """What is put off.
+
+    Attributes:
+        unit: ε of the size, 0 without.
+        slope: of the leaky ReLU, 1 for none.
+        measured: what scale and shift were made of, if it has no graph.
+    """
 
     unit: float = 0.0
     gated: bool = False
     slope: float = 1.0
+    measured: Measured | None = None
 
     @property
     def constants(self) -> tuple[float, bool, float]:
@@ -90,10 +105,15 @@ class Pull(Ends):
         self.take(of_e, chunk)
         self.sums += sums.double().sum(0)
 
-    def finish(self) -> tuple[Tensor, ...]:
+    def finish(self, groups: Groups) -> tuple[Tensor, ...]:
         """The gradients of s, y, z, scale and shift."""
-        of_shift, of_scale = self.sums.to(self.s.dtype)
-        return self.of_s, self.of_y, self.of_z, of_scale, of_shift
+        of_shift, of_scale = self.sums
+        if self.activation.measured is not None:
+            a, b = (x.to(self.s.dtype) for x in self.activation.measured.share(self.affine[0].double(), of_scale, of_shift))
+            for chunk in groups.chunks(self.s.shape[1]):
+                extra = torch.addcmul(a, self.s[chunk.part], b)
+                self.of_s[chunk.part] += extra.mul_(groups.weight[chunk.part, None]) if groups.padded else extra
+        return self.of_s, self.of_y, self.of_z, of_scale.to(self.s.dtype), of_shift.to(self.s.dtype)
 
 
 Activated = tuple[Tensor, Tensor, Tensor | None, Tensor, Tensor, Activation, Groups]
@@ -134,7 +154,7 @@ def _activated_back(of_real: Tensor, of_imaginary: Tensor, *saved: Any) -> tuple
     pull = Pull((*before,), activation)
     for chunk in groups.chunks(pull.s.shape[1]):
         pull.activation_back(of_real[chunk.part], of_imaginary[chunk.part], chunk)
-    return pull.finish()
+    return pull.finish(groups)
 
 
 def activated(
@@ -175,7 +195,7 @@ def _pooled_back(of_largest: Tensor, of_imaginary: Tensor, *saved: Any) -> tuple
     pull = Pull((*before,), activation)
     for chunk in groups.chunks(pull.s.shape[1]):
         pull.activation_back(of_largest, of_imaginary, chunk, winner)
-    return pull.finish()
+    return pull.finish(groups)
 
 
 def pooled(
@@ -188,7 +208,7 @@ def pooled(
     if not loops_run_on(s):
         u = s * scale + shift
         parts = imaginary_reference(u, rows(y, z, groups), activation)
-        largest, winner = u[groups.place].max(1)
+        largest, winner = tied.largest(u[groups.place], 1)
         return largest, parts[groups.place].mean(1), winner
     tensors = (s, y, or_empty(y, z), scale, shift)
     largest, imaginary, winner = by_hand(_pooled, _pooled_back, tensors, activation, groups)

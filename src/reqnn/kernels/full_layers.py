@@ -1,8 +1,9 @@
 """Linear layers of full quaternions on groups of neighbours, a chunk of rows at a time.
 
-    First   s = U·(‖p‖, ⟨p, q⟩, ⟨p × q, r⟩) + a_j + b_i of every edge, with (p, q, r) = p_j + p′_i
-    linear  s′ = W·s + U·(‖p‖, ⟨p, q⟩, ⟨p × q, r⟩) + b and v′ = V·v of every row, with (p, q, r) = P·v
-    total   the sum of two features behind what is put off
+    First      s = U·(‖p‖, ⟨p, q⟩, ⟨p × q, r⟩) + a_j + b_i of every edge, with (p, q, r) = p_j + p′_i
+    linear     s′ = W·s + U·(‖p‖, ⟨p, q⟩, ⟨p × q, r⟩) + b and v′ = V·v of every row, with (p, q, r) = P·v
+    total      the sum of two features behind what is put off
+    outer_sum  Σ_j value_j ⊗ w_j over each group
 
 What one step leaves in the cache the next finds there; what the way back needs is computed again. Plain-torch twins are the
 oracle and run on other devices.
@@ -13,6 +14,7 @@ Shapes:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,8 +23,8 @@ from torch import Tensor
 
 from reqnn.kernels import edge_loops, full_edge_loops, full_loops
 from reqnn.kernels.by_hand import by_hand
-from reqnn.kernels.edges import Ends, rows
-from reqnn.kernels.full_edges import Activated, Pull, activated, activated_of, as_loops_want
+from reqnn.kernels.edges import Ends, rows, summed_outer, summed_outer_back
+from reqnn.kernels.full_edges import Activated, Activation, Pull, activated, activated_of, as_loops_want
 from reqnn.kernels.full_rows import invariants_reference
 from reqnn.kernels.groups import Chunk, Groups
 from reqnn.kernels.products import outer, times
@@ -68,8 +70,10 @@ def _invariants(p: Tensor, q: Tensor, count: int, chunk: Chunk) -> Tensor:
     return out
 
 
-def _first_of(p: Tensor, q: Tensor, a: Tensor, b: Tensor, weight: Tensor, count: int, chunk: Chunk) -> Tensor:
-    s = times(_invariants(p, q, count, chunk), weight)
+def _first_of(
+    p: Tensor, q: Tensor, a: Tensor, b: Tensor, weight: Tensor, count: int, chunk: Chunk, out: Tensor | None = None
+) -> Tensor:
+    s = times(_invariants(p, q, count, chunk), weight, out)
     run(full_edge_loops.add_ends, s, a, b, *chunk.where)
     return s
 
@@ -77,7 +81,7 @@ def _first_of(p: Tensor, q: Tensor, a: Tensor, b: Tensor, weight: Tensor, count:
 def _first(p: Tensor, q: Tensor, a: Tensor, b: Tensor, weight: Tensor, count: int, groups: Groups) -> Tensor:
     out = p.new_empty(groups.rows, weight.shape[0])
     for chunk in groups.chunks(weight.shape[0]):
-        out[chunk.part] = _first_of(p, q, a, b, weight, count, chunk)
+        _first_of(p, q, a, b, weight, count, chunk, out[chunk.part])
     return out
 
 
@@ -102,10 +106,12 @@ def maps_of(imaginary: Tensor, p: Tensor, count: int) -> tuple[Tensor, Tensor]:
     return maps, found
 
 
-def products(real: Tensor, imaginary: Tensor, found: Tensor, weights: tuple[Tensor, ...]) -> tuple[Tensor, Tensor]:
+def products(
+    real: Tensor, imaginary: Tensor, found: Tensor, weights: tuple[Tensor, ...], out: Sequence[Tensor | None] = (None, None)
+) -> tuple[Tensor, Tensor]:
     """s′ and v′ of rows, without gradients."""
     w, v, _, u, b = weights
-    return times(real, w).add_(times(found, u)).add_(b), times(imaginary, v)
+    return times(real, w, out[0]).add_(times(found, u)).add_(b), times(imaginary, v, out[1])
 
 
 def _linear(*inputs: Any) -> tuple[Tensor, Tensor]:
@@ -115,7 +121,7 @@ def _linear(*inputs: Any) -> tuple[Tensor, Tensor]:
     for chunk in groups.chunks(max(weights[0].shape)):
         real, imaginary = activated_of(before, activation, chunk)
         _, found = maps_of(imaginary, weights[2], count)
-        out[chunk.part], vectors[chunk.part] = products(real, imaginary, found, weights)
+        products(real, imaginary, found, weights, (out[chunk.part], vectors[chunk.part]))
     return out, vectors
 
 
@@ -135,7 +141,7 @@ def _linear_back(given_s: Tensor, given_v: Tensor, *inputs: Any) -> tuple[Tensor
         of_p += outer(of_maps, imaginary)
         of_imaginary = times(of_vector, v.T).add_(times(of_maps, p.T))
         pull.activation_back(times(of_real, w.T), of_imaginary, chunk)
-    return *pull.finish(), *of_weights
+    return *pull.finish(groups), *of_weights
 
 
 def linear(before: Activated, weights: tuple[Tensor, ...], count: int) -> tuple[Tensor, Tensor]:
@@ -157,7 +163,7 @@ def _total(*inputs: Any) -> tuple[Tensor, Tensor]:
     for chunk in groups.chunks(inputs[0].shape[1]):
         parts = zip(activated_of(one, activation, chunk), activated_of(two, other, chunk.of(others)), strict=True)
         for whole, (a, b) in zip((out, vectors), parts, strict=True):
-            whole[chunk.part] = a.add_(b, alpha=factor)
+            torch.add(a, b, alpha=factor, out=whole[chunk.part])
     return out, vectors
 
 
@@ -168,7 +174,7 @@ def _total_back(of_real: Tensor, of_imaginary: Tensor, *saved: Any) -> tuple[Ten
         real, imaginary = of_real[chunk.part], of_imaginary[chunk.part]
         pulls[0].activation_back(real, imaginary, chunk)
         pulls[1].activation_back(factor * real, factor * imaginary, chunk.of(others))
-    return *pulls[0].finish(), *pulls[1].finish()
+    return *pulls[0].finish(groups), *pulls[1].finish(others)
 
 
 def total(a: Activated, b: Activated, factor: float) -> tuple[Tensor, Tensor]:
@@ -178,4 +184,37 @@ def total(a: Activated, b: Activated, factor: float) -> tuple[Tensor, Tensor]:
         return real + factor * more, imaginary + factor * rotating
     (one, *first), (two, *second) = as_loops_want(a), as_loops_want(b)
     out: tuple[Tensor, Tensor] = by_hand(_total, _total_back, (*one, *two), (*first, *second), factor)
+    return out
+
+
+def _joined_of(before: tuple[Tensor, ...], activation: Activation, chunk: Chunk) -> Tensor:
+    """Both parts of a chunk in one tensor, (rows, 4, C), without gradients."""
+    real, imaginary = activated_of(before, activation, chunk)
+    return torch.cat([real[:, None], imaginary], 1)
+
+
+def _outer_sum(*inputs: Any) -> Tensor:
+    before, w, activation, groups = inputs[:5], *inputs[5:]
+    return summed_outer(
+        ((_joined_of(before, activation, chunk), chunk) for chunk in groups.chunks(before[0].shape[1])), w, groups
+    )
+
+
+def _outer_sum_back(gradient: Tensor, *inputs: Any) -> tuple[Tensor, ...]:
+    before, w, activation, groups = inputs[:5], *inputs[5:]
+    pull, of_w = Pull((*before,), activation), torch.empty_like(w)
+    for chunk in groups.chunks(before[0].shape[1]):
+        h = _joined_of(before, activation, chunk)
+        of_h = summed_outer_back(gradient, h, w, of_w, torch.empty_like(h), chunk)
+        pull.activation_back(of_h[:, 0].contiguous(), of_h[:, 1:].contiguous(), chunk)
+    return *pull.finish(groups), of_w
+
+
+def outer_sum(before: Activated, w: Tensor) -> Tensor:
+    """Σ_j value_j ⊗ w_j over each group behind what is put off; no padding was removed. Shapes: w (P, K, W) → (P, 4, C, W)"""
+    tensors, activation, groups = as_loops_want(before)
+    if not loops_run_on(before[0]):
+        real, imaginary = activated(*before)
+        return torch.einsum("pkdc,pkw->pdcw", torch.cat([real[:, None], imaginary], 1)[groups.place], w)
+    out: Tensor = by_hand(_outer_sum, _outer_sum_back, (*tensors, w.contiguous()), activation, groups)
     return out

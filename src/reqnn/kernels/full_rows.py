@@ -81,8 +81,8 @@ def _gated(real: Tensor, imaginary: Tensor) -> Tensor:
     return out
 
 
-def _gated_back(gradient: Tensor, real: Tensor, imaginary: Tensor) -> tuple[Tensor, Tensor]:
-    of_real, of_imaginary = torch.empty_like(real), torch.empty_like(imaginary)
+def _gated_back(gradient: Tensor, real: Tensor, imaginary: Tensor, own: bool) -> tuple[Tensor, Tensor]:
+    of_real, of_imaginary = torch.empty_like(real), gradient if own else torch.empty_like(imaginary)
     rows = (real.flatten(0, -2), imaginary.flatten(0, -3), gradient.flatten(0, -3))
     run(full_loops.gated_back, *rows, of_real.flatten(0, -2), of_imaginary.flatten(0, -3))
     return of_real, of_imaginary
@@ -90,5 +90,5 @@ def _gated_back(gradient: Tensor, real: Tensor, imaginary: Tensor) -> tuple[Tens
 
 def gated(real: Tensor, imaginary: Tensor) -> Tensor:
     """γ(s)·v. Shapes: real (*, C), imaginary (*, 3, C) → (*, 3, C)"""
-    out: Tensor = by_hand(_gated, _gated_back, (real, imaginary), twin=gated_reference)
+    out: Tensor = by_hand(_gated, _gated_back, (real, imaginary), twin=gated_reference, reuses=True)
     return out

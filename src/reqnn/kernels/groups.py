@@ -111,10 +111,6 @@ class Groups:
             yield Chunk(self, first, last, slice(int(starts[first]), int(starts[last])))
             first = last
 
-    def widest(self, channels: int) -> int:
-        """The number of rows of the largest chunk."""
-        return max(len(chunk) for chunk in self.chunks(channels))
-
 
 @dataclass(frozen=True, eq=False)
 class Chunk:

@@ -10,46 +10,16 @@ from __future__ import annotations
 import numpy as np
 from numba import prange
 
-from reqnn.kernels.compile import compiled, loop
+from reqnn.kernels.compile import loop
 from reqnn.kernels.edge_loops import _column
 from reqnn.kernels.tied_loops import direction, direction_back, kept_share
 
 BLOCK = 128  # rows that one task works on
-TILE = 16  # rows that are transposed at a time if channels come before places: a cache line
-
-
-@loop(fastmath={"contract", "reassoc"})
-def power(x, sums):  # type: ignore[no-untyped-def]
-    """Σ ‖x‖² of each channel."""
-    places, _, channels = x.shape
-    size = (places + sums.shape[0] - 1) // sums.shape[0]
-    for block in prange(sums.shape[0]):
-        total = np.zeros(channels, x.dtype)
-        for p in range(block * size, min((block + 1) * size, places)):
-            for c in range(channels):
-                total[c] += x[p, 0, c] * x[p, 0, c] + x[p, 1, c] * x[p, 1, c] + x[p, 2, c] * x[p, 2, c]
-        for c in range(channels):
-            sums[block, c] = total[c]
-
-
-@loop(fastmath={"contract"})
-def forward(x, s, bound, out):  # type: ignore[no-untyped-def]
-    """u·‖u‖ / max{‖u‖, bound} with u = s·x."""
-    places, _, channels = x.shape
-    for block in prange((places + BLOCK - 1) // BLOCK):
-        for p in range(block * BLOCK, min((block + 1) * BLOCK, places)):
-            for c in range(channels):
-                d, e, f = x[p, 0, c], x[p, 1, c], x[p, 2, c]
-                r = s[c] * np.sqrt(d * d + e * e + f * f)
-                gain = s[c] if r >= bound else s[c] * (r / bound)
-                out[p, 0, c] = gain * d
-                out[p, 1, c] = gain * e
-                out[p, 2, c] = gain * f
 
 
 @loop(fastmath={"contract", "reassoc"})
 def slopes(x, s, bound, gradient, sums):  # type: ignore[no-untyped-def]
-    """∂/∂s of `forward`, summed over places: ⟨g, u′⟩ = gain·⟨g, x⟩·(2 where the ReLU shrinks, else 1)."""
+    """∂/∂s of `edge_loops.relu`, summed over places: ⟨g, u′⟩ = gain·⟨g, x⟩·(2 where the ReLU shrinks, else 1)."""
     places, _, channels = x.shape
     size = (places + sums.shape[0] - 1) // sums.shape[0]
     for block in prange(sums.shape[0]):
@@ -66,7 +36,7 @@ def slopes(x, s, bound, gradient, sums):  # type: ignore[no-untyped-def]
 
 @loop(fastmath={"contract"})
 def backward(x, s, bound, gradient, extra, out):  # type: ignore[no-untyped-def]
-    """∂/∂x of `forward`, applied to the gradient, and extra·x, which comes through the batch statistics."""
+    """∂/∂x of `edge_loops.relu`, applied to the gradient, and extra·x, which comes through the batch statistics."""
     places, _, channels = x.shape
     tiny = np.finfo(x.dtype).tiny
     for block in prange((places + BLOCK - 1) // BLOCK):
@@ -83,92 +53,6 @@ def backward(x, s, bound, gradient, extra, out):  # type: ignore[no-untyped-def]
                 out[p, 0, c] = gain * u + along * d
                 out[p, 1, c] = gain * v + along * e
                 out[p, 2, c] = gain * w + along * f
-
-
-@compiled
-def _read(values, first, last, tile):  # type: ignore[no-untyped-def]
-    """Places first … last - 1 of values (G, C, n), which are numbered along G, then n, as rows of a tile."""
-    n = values.shape[2]
-    g, i = first // n, first % n
-    if i + last - first <= n:  # all in one group, as nearly always
-        for c in range(values.shape[1]):
-            for t in range(last - first):
-                tile[t, c] = values[g, c, i + t]
-    else:
-        for t in range(last - first):
-            for c in range(values.shape[1]):
-                tile[t, c] = values[(first + t) // n, c, (first + t) % n]
-
-
-@compiled
-def _write(tile, first, last, values):  # type: ignore[no-untyped-def]
-    """The inverse of `_read`."""
-    n = values.shape[2]
-    g, i = first // n, first % n
-    if i + last - first <= n:
-        for c in range(values.shape[1]):
-            for t in range(last - first):
-                values[g, c, i + t] = tile[t, c]
-    else:
-        for t in range(last - first):
-            for c in range(values.shape[1]):
-                values[(first + t) // n, c, (first + t) % n] = tile[t, c]
-
-
-@loop(fastmath={"contract"})
-def squared_norm(x, s, bound, out):  # type: ignore[no-untyped-def]
-    """‖`forward`‖², (G, C, n): r² above the bound, r⁴/bound² below, with r = s·‖x‖."""
-    places, _, channels = x.shape
-    for block in prange((places + TILE - 1) // TILE):
-        first, last = block * TILE, min((block + 1) * TILE, places)
-        tile = np.empty((TILE, channels), x.dtype)
-        for p in range(first, last):
-            for c in range(channels):
-                d, e, f = x[p, 0, c], x[p, 1, c], x[p, 2, c]
-                r = s[c] * s[c] * (d * d + e * e + f * f)
-                tile[p - first, c] = r if r >= bound * bound else r * (r / (bound * bound))
-        _write(tile, first, last, out)
-
-
-@loop(fastmath={"contract", "reassoc"})
-def squared_norm_slopes(x, s, bound, gradient, sums):  # type: ignore[no-untyped-def]
-    """∂/∂s of `squared_norm`, summed over places."""
-    places, _, channels = x.shape
-    size = (places + sums.shape[0] - 1) // sums.shape[0]
-    for block in prange(sums.shape[0]):
-        total, tile = np.zeros(channels, x.dtype), np.empty((TILE, channels), x.dtype)
-        end = min((block + 1) * size, places)
-        for first in range(block * size, end, TILE):
-            last = min(first + TILE, end)
-            _read(gradient, first, last, tile)
-            for p in range(first, last):
-                for c in range(channels):
-                    d, e, f = x[p, 0, c], x[p, 1, c], x[p, 2, c]
-                    square = d * d + e * e + f * f
-                    r = s[c] * s[c] * square
-                    slope = x.dtype.type(2) if r >= bound * bound else 4 * (r / (bound * bound))
-                    total[c] += tile[p - first, c] * slope * s[c] * square
-        for c in range(channels):
-            sums[block, c] = total[c]
-
-
-@loop(fastmath={"contract"})
-def squared_norm_backward(x, s, bound, gradient, extra, out):  # type: ignore[no-untyped-def]
-    """∂/∂x of `squared_norm`, applied to the gradient, and extra·x."""
-    places, _, channels = x.shape
-    for block in prange((places + TILE - 1) // TILE):
-        first, last = block * TILE, min((block + 1) * TILE, places)
-        tile = np.empty((TILE, channels), x.dtype)
-        _read(gradient, first, last, tile)
-        for p in range(first, last):
-            for c in range(channels):
-                d, e, f = x[p, 0, c], x[p, 1, c], x[p, 2, c]
-                r = s[c] * s[c] * (d * d + e * e + f * f)
-                slope = x.dtype.type(2) if r >= bound * bound else 4 * (r / (bound * bound))
-                factor = tile[p - first, c] * slope * s[c] * s[c] + extra[c]
-                out[p, 0, c] = factor * d
-                out[p, 1, c] = factor * e
-                out[p, 2, c] = factor * f
 
 
 @loop(fastmath={"contract"})

@@ -1,4 +1,4 @@
-"""Batch-norm, ReLU, Quaternion2Real and max-pooling in one pass over memory each, with their derivatives by hand.
+"""Batch-norm, ReLU and max-pooling in one pass over memory each, with their derivatives by hand; Quaternion2Real.
 
 Element-wise passes over memory, not matrix products, are what a revised network spends its time on. So a batch-norm only
 measures its statistics; the scale s = 1/√(E‖x‖² + ε) that follows from them is applied together with what comes next:
@@ -13,15 +13,11 @@ its oracle and the path where numba is missing or a gradient of a gradient is wa
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
-from reqnn.kernels import row_loops, tied
+from reqnn.kernels import edge_loops, row_loops, tied
 from reqnn.kernels.by_hand import by_hand
-from reqnn.kernels.compile import Loop
 from reqnn.kernels.power import Power
 from reqnn.kernels.run import loops_run_on, run
 
@@ -59,8 +55,14 @@ def total_power(rows: Tensor) -> Tensor:
     """Σ ‖x‖² of each channel over all places: (*, 3, C) → (C,) float64, without a gradient."""
     flat = rows.detach().flatten(0, -3)
     sums = block_sums(flat)
-    run(row_loops.power, flat, sums)
+    run(edge_loops.power, flat, flat[:0], *_blocks(flat), flat.new_ones(len(flat)), sums)
     return sums.sum(0)
+
+
+def _blocks(rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Rows that are stored as the groups that loops on edges want: neighbours, which nobody reads, and the first of each."""
+    start = torch.arange(0, len(rows) + BLOCK, BLOCK).clamp(max=len(rows))
+    return torch.empty(len(rows), dtype=torch.int32), start
 
 
 def relu_reference(x: Tensor, scale: Tensor, c: float) -> Tensor:
@@ -77,64 +79,52 @@ def to_real_reference(x: Tensor, scale: Tensor, c: float) -> Tensor:
     return relu_reference(x, scale, c).square().sum(-2).movedim(-1, 1)
 
 
-class _Layer(NamedTuple):
-    """One pass forward; backward a sum over places, then one pass."""
-
-    loops: tuple[Loop, Loop, Loop]
-    reference: Callable[[Tensor, Tensor, float], Tensor]
-    flatten: Callable[[Tensor], Tensor]
-    """The result as the loops want it: (P, 3, C), or (B, C, n) if channels come first."""
-
-
-RELU = _Layer((row_loops.forward, row_loops.slopes, row_loops.backward), relu_reference, lambda x: x.flatten(0, -3))
-TO_REAL = _Layer(
-    (row_loops.squared_norm, row_loops.squared_norm_slopes, row_loops.squared_norm_backward),
-    to_real_reference,
-    lambda x: x.reshape(*x.shape[:2], -1),
-)
-
-
-def _forward(x: Tensor, mean: Tensor, power: Power, c: float, layer: _Layer) -> Tensor:
-    out = torch.empty_like(x) if layer is RELU else x.new_empty(x.shape[0], x.shape[-1], *x.shape[1:-2])
-    run(layer.loops[0], x.flatten(0, -3), power.scale().to(x.dtype), c, layer.flatten(out))
+def _forward(x: Tensor, mean: Tensor, power: Power, c: float) -> Tensor:
+    out, (neighbour, start) = torch.empty_like(x), _blocks(x.flatten(0, -3))
+    constants = (neighbour, start, 0, len(start) - 1, power.scale().to(x.dtype), c)
+    run(edge_loops.relu, x.flatten(0, -3), x.new_empty(0, *x.shape[-2:]), *constants, out.flatten(0, -3))
     return out
 
 
-def _backward(gradient: Tensor, x: Tensor, mean: Tensor, power: Power, c: float, layer: _Layer) -> tuple:
-    rows, scale, gradient = x.flatten(0, -3), power.scale().to(x.dtype), layer.flatten(gradient)
+def _backward(gradient: Tensor, x: Tensor, mean: Tensor, power: Power, c: float, own: bool) -> tuple:
+    rows, scale, out = x.flatten(0, -3), power.scale().to(x.dtype), gradient if own else torch.empty_like(x)
+    gradient = gradient.flatten(0, -3)
     extra, returned = torch.zeros_like(scale), None
     if power.count or mean.requires_grad:
         sums = block_sums(rows)
-        run(layer.loops[1], rows, scale, c, gradient, sums)
+        run(row_loops.slopes, rows, scale, c, gradient, sums)
         of_mean = power.pull(sums.sum(0))
         if power.count:
             extra = power.share(of_mean).to(x.dtype)
         else:
             returned = of_mean.to(mean.dtype)
-    out = torch.empty_like(x)
-    run(layer.loops[2], rows, scale, c, gradient, extra, out.flatten(0, -3))
+    run(row_loops.backward, rows, scale, c, gradient, extra, out.flatten(0, -3))
     return out, returned
 
 
-def _mean(x: Tensor, mean: Tensor, power: Power) -> Tensor:
-    """The statistic with its derivative in plain torch."""
-    return power.reduce(x.square().sum(-2).flatten(0, -2).sum(0)) / power.count if power.count else mean
+def _mean(square: Tensor, mean: Tensor, power: Power) -> Tensor:
+    """The statistic with its derivative in plain torch, from ‖x‖² (*, C)."""
+    return power.reduce(square.flatten(0, -2).sum(0)) / power.count if power.count else mean
 
 
-def _twin(x: Tensor, mean: Tensor, power: Power, c: float, layer: _Layer) -> Tensor:
-    return layer.reference(x, (_mean(x, mean, power) + power.eps).rsqrt().to(x.dtype), c)
+def _twin(x: Tensor, mean: Tensor, power: Power, c: float) -> Tensor:
+    return relu_reference(x, (_mean(x.square().sum(-2), mean, power) + power.eps).rsqrt().to(x.dtype), c)
 
 
 def relu(x: Tensor, power: Power, c: float) -> Tensor:
     """ReLU(s·x); c = 0 leaves the ReLU out. Shapes: x (*, 3, C) → (*, 3, C)."""
-    out: Tensor = by_hand(_forward, _backward, (x, power.mean), power, c, RELU, twin=_twin)
+    out: Tensor = by_hand(_forward, _backward, (x, power.mean), power, c, twin=_twin, reuses=True)
     return out
 
 
 def to_real(x: Tensor, power: Power, c: float) -> Tensor:
-    """‖ReLU(s·x)‖², channels first, as the real layers that follow want them. Shapes: x (B, *, 3, C) → (B, C, *)."""
-    out: Tensor = by_hand(_forward, _backward, (x, power.mean), power, c, TO_REAL, twin=_twin)
-    return out
+    """‖ReLU(s·x)‖², channels first: r² for r = s·‖x‖ ≥ c, else r⁴/c². Shapes: x (B, *, 3, C) → (B, C, *)"""
+    square = x.square().sum(-2)
+    mean = _mean(square, power.mean, power) if torch.is_grad_enabled() else power.mean
+    out = square / (mean + power.eps).to(x.dtype)
+    if c > 0:
+        out = torch.where(out >= c * c, out, out * (out / (c * c)))
+    return out.movedim(-1, 1).contiguous()
 
 
 def _longest(x: Tensor, mean: Tensor, axis: int, power: Power) -> tuple[Tensor, Tensor, Tensor]:
@@ -156,7 +146,7 @@ def _longest_back(
 
 
 def _longest_twin(x: Tensor, mean: Tensor, winner: Tensor, axis: int, power: Power) -> tuple[Tensor, Tensor]:
-    return tied.longest(x.movedim(-2, 0), axis)[0].movedim(0, -2), _mean(x, mean, power)
+    return tied.longest(x.movedim(-2, 0), axis)[0].movedim(0, -2), _mean(x.square().sum(-2), mean, power)
 
 
 def longest(x: Tensor, axis: int, power: Power) -> tuple[Tensor, Power, Tensor]:

@@ -51,7 +51,7 @@ def _branches(x: Tensor) -> bool:
 
 
 def settle(values: Tensor, best: Tensor, parts: Tensor, scores: Tensor, lay: Callable[[Tensor, float], Tensor]) -> Tensor:
-    """The winners, with the common direction in place of those that are tied.
+    """The winners, with the common direction in place of those that are tied; of real numbers only the gradient is shared.
 
     Args:
         values: of the winners, (n, *out).
@@ -60,15 +60,18 @@ def settle(values: Tensor, best: Tensor, parts: Tensor, scores: Tensor, lay: Cal
         scores: of all candidates, (*), without a gradient.
         lay: puts the candidates of each winner on a last axis, and a number where there is none: (n, *) → (n, *out, K).
     """
+    if len(parts) == 1 and not parts.requires_grad:
+        return values
     tied = lay(scores[None], -torch.inf)[0] >= (best - tie_share(best) * best.abs()).unsqueeze(-1)
     if not _branches(values):
-        return torch.where(tied.sum(-1) > 1, common_direction(lay(parts, 0.0), tied), values)
-    if int(torch.count_nonzero(tied)) <= best.numel():
+        settled = torch.where(tied.sum(-1) > 1, common_direction(lay(parts, 0.0), tied), values)
+    elif int(torch.count_nonzero(tied)) <= best.numel():
         return values
-    where: tuple[Any, ...] = (tied.sum(-1) > 1).nonzero(as_tuple=True)
-    settled = values.clone()
-    settled[(slice(None), *where)] = common_direction(lay(parts, 0.0)[(slice(None), *where)], tied[where])
-    return settled
+    else:
+        where: tuple[Any, ...] = (tied.sum(-1) > 1).nonzero(as_tuple=True)
+        settled = values.clone()
+        settled[(slice(None), *where)] = common_direction(lay(parts, 0.0)[(slice(None), *where)], tied[where])
+    return settled if len(parts) > 1 else values.detach() + (settled - settled.detach())
 
 
 def taken(parts: Tensor, index: Tensor, dim: int) -> Tensor:
@@ -77,12 +80,18 @@ def taken(parts: Tensor, index: Tensor, dim: int) -> Tensor:
     return parts.gather(dim + 1, index.expand(parts.shape[0], *index.shape)).squeeze(dim + 1)
 
 
-def longest(parts: Tensor, dim: int) -> tuple[Tensor, Tensor]:
-    """The longest along an axis, and the first index of one as long.
+def largest(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+    """The largest number along an axis, and the first index of one as large. Shapes: (*shape) → (*shape without dim), int64"""
+    values, index = longest(x[None], dim, x.detach())
+    return values[0], index
 
-    Shapes: parts (n, *shape) → (n, *shape without dim), (*shape without dim) int64
+
+def longest(parts: Tensor, dim: int, scores: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """The longest along an axis, or that of the largest score, and the first index of one as long.
+
+    Shapes: parts (n, *shape), scores (*shape) → (n, *shape without dim), (*shape without dim) int64
     """
-    scores = parts.detach().square().sum(0)
+    scores = parts.detach().square().sum(0) if scores is None else scores
     best, index = scores.max(dim)
     return settle(taken(parts, index, dim), best, parts, scores, lambda x, _: x.movedim(dim + 1, -1)), index
 

@@ -13,6 +13,7 @@ Shapes:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,7 +22,7 @@ from torch import Tensor
 
 from reqnn.kernels import vector_loops
 from reqnn.kernels.by_hand import by_hand
-from reqnn.kernels.edges import CENTRES, Ends, or_empty, rows
+from reqnn.kernels.edges import CENTRES, Ends, Rows, or_empty, product, product_back, rows
 from reqnn.kernels.groups import Chunk, Groups
 from reqnn.kernels.rows import safe_sqrt
 from reqnn.kernels.run import loops_run_on, run
@@ -104,6 +105,10 @@ class _Pull:
         self.edges, self.directions = Ends(y, z), Ends(yk, zk)
         self.sums = torch.zeros(2, len(scale), dtype=torch.float64)
 
+    def room(self, chunk: Chunk) -> Tensor:
+        """Where the gradient of these rows may be written."""
+        return self.edges.y.new_empty(len(chunk), *self.edges.y.shape[1:])
+
     def take(self, gradient: Tensor, chunk: Chunk) -> None:
         """Pass the gradient of a chunk on; if pooled, it is that of all centres."""
         of_e, of_k = self.edges.room(chunk), self.directions.room(chunk)
@@ -143,29 +148,23 @@ def activated(y: Tensor, z: Tensor | None, pending: Pending, groups: Groups) -> 
     return out
 
 
+def _chunks(tensors: Sequence[Tensor], groups: Groups) -> Rows:
+    """All rows behind what is put off."""
+    for chunk in groups.chunks(tensors[0].shape[2]):
+        h = tensors[0].new_empty(len(chunk), *tensors[0].shape[1:])
+        run(vector_loops.activate, *tensors, *chunk.where, h)
+        yield h, chunk
+
+
 def _linear(weight: Tensor, *inputs: Any) -> Tensor:
     *tensors, groups = inputs
-    y: Tensor = tensors[0]
-    buffer, out = y.new_empty(groups.widest(y.shape[2]), *y.shape[1:]), y.new_empty(groups.rows, 3, weight.shape[0])
-    for chunk in groups.chunks(y.shape[2]):
-        h = buffer[: len(chunk)]
-        run(vector_loops.activate, *tensors, *chunk.where, h)
-        torch.mm(h.flatten(0, 1), weight.T, out=out[chunk.part].flatten(0, 1))
-    return out
+    return product(_chunks(tensors, groups), weight, groups)
 
 
 def _linear_back(gradient: Tensor, weight: Tensor, *inputs: Any) -> tuple:
     *tensors, groups = inputs
-    pull, of_weight = _Pull(tuple(tensors)), torch.zeros_like(weight)
-    buffer = tensors[0].new_empty(2, groups.widest(tensors[0].shape[2]), *tensors[0].shape[1:])
-    for chunk in groups.chunks(tensors[0].shape[2]):
-        h, of_h = buffer[:, : len(chunk)]
-        given = gradient[chunk.part].flatten(0, 1)
-        run(vector_loops.activate, *tensors, *chunk.where, h)
-        of_weight.addmm_(given.T, h.flatten(0, 1))
-        torch.mm(given, weight, out=of_h.flatten(0, 1))
-        pull.take(of_h, chunk)
-    return of_weight, *pull.finish()
+    pull = _Pull(tuple(tensors))
+    return product_back(gradient, _chunks(tensors, groups), weight, pull), *pull.finish()
 
 
 def linear(y: Tensor, z: Tensor | None, weight: Tensor, pending: Pending, groups: Groups) -> Tensor:

@@ -97,7 +97,6 @@ class DGCNN(nn.Module):
         self.head = ClassificationHead(2 * emb, num_classes, width, dropout, negative_slope=0.2, first_bias=False)
 
     def forward(self, points: torch.Tensor) -> torch.Tensor:
-        """Logits (B, num_classes) of clouds (B, N, 3)."""
         if self.sample is None:
             check_points(points, self.k, f"DGCNN connects each point to its k = {self.k} nearest", option="k")
             return self.classify(points)

@@ -58,7 +58,6 @@ class PooledMLP(GroupedMLP):
     def forward(
         self, xyz: torch.Tensor, points: torch.Tensor | None, centres: torch.Tensor | None, idx: torch.Tensor | None
     ) -> torch.Tensor:
-        """Features (B, C, S) of the centres."""
         return torch.max(self.features(xyz, points, centres, idx), 2)[0]
 
 
@@ -73,6 +72,5 @@ class WeightedMLP(GroupedMLP):
         idx: torch.Tensor | None,
         weights: torch.Tensor,
     ) -> torch.Tensor:
-        """Features (B, S, C, W) of the centres, by weights (B, W, K, S) of their neighbours."""
         x = self.features(xyz, points, centres, idx)
         return torch.matmul(x.permute(0, 3, 1, 2), weights.permute(0, 3, 2, 1))

@@ -36,7 +36,6 @@ class ClassificationHead(nn.Module):
         self.fc3 = nn.Linear(scaled(256, width), num_classes)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Logits (B, num_classes) of global features (B, in)."""
         x = self.drop1(F.leaky_relu(self.bn1(self.fc1(x)), self.negative_slope))
         x = self.drop2(F.leaky_relu(self.bn2(self.fc2(x)), self.negative_slope))
         return self.fc3(x)

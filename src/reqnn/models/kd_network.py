@@ -59,7 +59,6 @@ class KdLevel(nn.Module):
         self.bn = nn.BatchNorm1d(out_channels)
 
     def forward(self, children: torch.Tensor, axis: torch.Tensor) -> torch.Tensor:
-        """Features (B, n, O) of the parents."""
         x = self.left(children[:, 0::2]) + self.right(children[:, 1::2])
         chosen = F.one_hot(axis, 3).to(x.dtype).unsqueeze(3)
         x = (x.unflatten(2, (3, -1)) * chosen).sum(2)
@@ -96,7 +95,6 @@ class KDNetwork(nn.Module):
         self.head = nn.Linear(widths[-1], num_classes)
 
     def forward(self, points: torch.Tensor) -> torch.Tensor:
-        """Logits (B, num_classes) of clouds (B, N, 3)."""
         check_points(points, self.min_points, f"the tree has 2^depth = {self.min_points} points", "depth")
         if points.shape[1] > self.min_points:
             points = index_points(points, farthest_point_sample(points, self.min_points))

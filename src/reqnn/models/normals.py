@@ -54,7 +54,6 @@ class WeightedPlaneFit(nn.Module):
         self.fit = PlaneFit()
 
     def forward(self, points: torch.Tensor) -> torch.Tensor:
-        """Unit normals (B, N, 3) of clouds (B, N, 3)."""
         check_points(points, self.k, f"a plane is fitted to the k = {self.k} nearest points of each", option="k")
         index = knn_point(self.k, points, points)
         offsets = index_points(points, index) - points.unsqueeze(2)

@@ -96,7 +96,6 @@ class DGCNNParts(nn.Module):
         self.head = GlobalPartHead(3 * c, width, categories, num_classes, dropout)
 
     def forward(self, points: torch.Tensor, category: torch.Tensor | None = None) -> torch.Tensor:
-        """Logits (B, N, num_classes) of the points of clouds (B, N, 3)."""
         check_points(points, self.k, f"DGCNN connects each point to its k = {self.k} nearest", option="k")
         x1 = self.edge1(points.transpose(2, 1))
         x2 = self.edge2(x1)
@@ -153,7 +152,6 @@ class PointNet2Parts(PointNet2):
         self.head = PartHead(c1 + categories, [(c1, 0.0)] * 2 + [(c1, dropout)], num_classes)
 
     def forward(self, points: torch.Tensor, category: torch.Tensor | None = None) -> torch.Tensor:
-        """Logits (B, N, num_classes) of the points of clouds (B, N, 3)."""
         check_points(points, self.min_points, f"PointNet2Parts samples npoint = {self.min_points} points")
         xyz1, features1 = self.sa1(points, None)
         xyz2, features2 = self.sa2(xyz1, features1)
@@ -187,7 +185,6 @@ class PointNetParts(nn.Module):
         self.head = PartHead(c1 + categories, [(c1, dropout), (c2, 0.0)], num_classes)
 
     def forward(self, points: torch.Tensor, category: torch.Tensor | None = None) -> torch.Tensor:
-        """Logits (B, N, num_classes) of the points of clouds (B, N, 3)."""
         check_points(points, self.min_points, "PointNet pools over points")
         x = points.transpose(2, 1)
         trans = self.stn(x)

@@ -29,7 +29,6 @@ class LSTMCell(nn.Module):
         self.input, self.state = nn.Linear(in_channels, 4 * hidden), nn.Linear(hidden, 4 * hidden, bias=False)
 
     def forward(self, x: torch.Tensor, state: tuple[torch.Tensor, torch.Tensor] | None) -> tuple[torch.Tensor, torch.Tensor]:
-        """The next state."""
         gates = self.input(x)
         h, c = state or (torch.zeros_like(gates.chunk(4, dim=1)[0]),) * 2
         i, j, f, o = (gates + self.state(h)).chunk(4, dim=1)
@@ -56,7 +55,6 @@ class AttentionSequence(nn.Module):
         self.attended = nn.Linear(2 * channels, channels, bias=False)
 
     def forward(self, *areas: torch.Tensor) -> torch.Tensor:
-        """Feature (R, C) of each region."""
         state, states = None, []
         for area in areas:
             state = self.encoder(area, state)
@@ -107,7 +105,6 @@ class Point2Sequence(nn.Module):
         self.head = ClassificationHead(scaled(1024, width), num_classes, width, dropout)
 
     def forward(self, points: torch.Tensor) -> torch.Tensor:
-        """Logits (B, num_classes) of clouds (B, N, 3)."""
         check_points(points, self.npoint, f"Point2Sequence samples npoint = {self.npoint} points")
         check_points(points, max(self.nsample), f"its largest area has nsample = {max(self.nsample)} points", "nsample")
         centres = index_points(points, farthest_point_sample(points, self.npoint))

@@ -20,7 +20,6 @@ class DensityNet(SharedMLP):
         super().__init__((1, 8, 8, 1), nn.Conv1d, nn.BatchNorm1d, bias)
 
     def forward(self, density: torch.Tensor) -> torch.Tensor:
-        """Density scale (B, 1, N) of densities (B, N)."""
         return self.layers(density.unsqueeze(1))
 
 
@@ -31,7 +30,6 @@ class WeightNet(SharedMLP):
         super().__init__((3, 8, 8, 16), bias=bias)
 
     def forward(self, differences: torch.Tensor) -> torch.Tensor:
-        """Weights (B, 16, K, S) of coordinate differences (B, 3, K, S)."""
         return self.layers(differences)
 
 
@@ -63,7 +61,6 @@ class PointConvSetAbstraction(nn.Module):
         self.bn_linear = nn.BatchNorm1d(mlp[-1])
 
     def forward(self, xyz: torch.Tensor, points: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
-        """Centres (B, S, 3) and their features (B, S, D')."""
         density_scale = self.densitynet(compute_density(xyz, self.bandwidth)).transpose(1, 2)  # (B, N, 1)
         if self.npoint is None or self.nsample is None:
             idx, new_xyz = None, xyz.mean(dim=1, keepdim=True)
@@ -128,7 +125,6 @@ class PointConv(nn.Module):
             self.dead_bns = nn.ModuleList([nn.BatchNorm1d(c) for c in (c3, c1, c2, c3)])
 
     def forward(self, points: torch.Tensor) -> torch.Tensor:
-        """Logits (B, num_classes) of clouds (B, N, 3)."""
         check_points(points, max(self.npoint), f"PointConv samples npoint = {max(self.npoint)} points")
         check_points(points, self.nsample[0], f"SA1 takes the nsample = {self.nsample[0]} nearest points", "nsample")
         xyz, features = self.sa1(points, None)

@@ -29,7 +29,6 @@ class TransformNet(nn.Module):
             self.fc3.bias.copy_(torch.eye(k).flatten())
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Transformation (B, k, k) of features (B, k, N)."""
         x = F.relu(self.bn1(self.conv1(x)))
         x = F.relu(self.bn2(self.conv2(x)))
         x = F.relu(self.bn3(self.conv3(x)))
@@ -66,7 +65,6 @@ class PointNet(nn.Module):
         self.head = ClassificationHead(c5, num_classes, width, dropout)
 
     def forward(self, points: torch.Tensor) -> torch.Tensor:
-        """Logits (B, num_classes) of clouds (B, N, 3)."""
         check_points(points, self.min_points, "PointNet pools over points")
         x = points.transpose(2, 1)
         if self.stn is not None:
@@ -110,7 +108,6 @@ class PointNetReconstruction(nn.Module):
         self.conv8 = nn.Conv1d(c7, 3, 1)
 
     def forward(self, points: torch.Tensor) -> torch.Tensor:
-        """Reconstructed clouds (B, N, 3) of clouds (B, N, 3)."""
         check_points(points, self.min_points, "PointNetReconstruction maps points")
         x = points.transpose(2, 1)
         x = F.relu(self.bn1(self.conv1(x)))

@@ -38,7 +38,6 @@ class SetAbstraction(nn.Module):
         self.mlps = nn.ModuleList([PooledMLP(in_channel, list(mlp), absolute_xyz) for mlp in mlps])
 
     def forward(self, xyz: torch.Tensor, points: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
-        """Centres (B, S, 3) and their features (B, S, D')."""
         if self.npoint is None:
             outputs = [mlp(xyz, points, None, None) for mlp in self.mlps]
             return xyz.mean(dim=1, keepdim=True), torch.cat(outputs, dim=1).transpose(1, 2)
@@ -60,7 +59,6 @@ class _ThreeStages(nn.Module):
     min_points: int
 
     def forward(self, points: torch.Tensor) -> torch.Tensor:
-        """Logits (B, num_classes) of clouds (B, N, 3)."""
         check_points(points, self.min_points, f"{type(self).__name__} samples npoint = {self.min_points} points")
         xyz, features = self.sa1(points, None)
         xyz, features = self.sa2(xyz, features)

@@ -85,7 +85,6 @@ class PRIN(nn.Module):
         self.head = nn.Sequential(*hidden[0], *hidden[1], nn.Linear(h2, num_classes))
 
     def forward(self, points: torch.Tensor) -> torch.Tensor:
-        """Logits (B, num_classes) of clouds (B, N, 3)."""
         check_points(points, self.min_points, "PRIN samples points on a grid")
         grid = spherical_grid(points, self.transform.b, self.shells)
         return self.classify(self.transform.sphere(grid if self.radial else grid.mean(dim=1, keepdim=True)))

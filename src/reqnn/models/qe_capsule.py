@@ -107,7 +107,6 @@ class QuaternionCapsules(nn.Module):
     def forward(
         self, points: torch.Tensor, poses: torch.Tensor, activations: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Poses and activations of the output capsules."""
         mean = top_eigenvector(torch.einsum("pkci,pkcj->pcij", poses, poses))
         seen = into_frame(mean.unsqueeze(1), points.unsqueeze(2).expand(*poses.shape[:3], 3))  # (P, K, C, 3)
         t = self.transform(self.hidden(seen.flatten(2))).unflatten(2, (*self.size, 4))
@@ -168,7 +167,6 @@ class QECapsule(nn.Module):
         self.pool2 = QuaternionCapsules(scaled(capsules, width), num_classes)
 
     def forward(self, points: torch.Tensor, frames: torch.Tensor | None = None) -> torch.Tensor:
-        """Logits (B, num_classes) of clouds (B, N, 3)."""
         return self.sharpness * self.capsules(points, frames)[1]
 
     def capsules(self, points: torch.Tensor, frames: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:

@@ -73,7 +73,7 @@ def model_entry(name: str) -> Entry:
     if ":" in name:
         return _own_entry(name)
     if name not in _ENTRIES:
-        hint = did_you_mean(name, _ENTRIES)
+        hint = f"; your own is {name}:CLASS" if name.endswith(".py") else did_you_mean(name, _ENTRIES)
         raise InputError(f"no model is named {name!r}; the models are {', '.join(list_models())}{hint}")
     return _ENTRIES[name]
 
@@ -81,6 +81,8 @@ def model_entry(name: str) -> Entry:
 def _own_entry(name: str) -> Entry:
     """A user's class or function; if it is registered, with what that says."""
     found: Any = find(name)
+    if not callable(found):
+        raise InputError(f"{name} is a {type(found).__name__}; a class of networks, or a function that returns one, is needed")
 
     def build_own(**options: Any) -> nn.Module:
         network: nn.Module = build(name, options)

@@ -42,7 +42,6 @@ class RelationShapeConv(nn.Module):
         self.raising = nn.Sequential(nn.Conv1d(channels, out_channels, 1), nn.BatchNorm1d(out_channels), nn.ReLU())
 
     def forward(self, xyz: torch.Tensor, features: torch.Tensor | None) -> tuple[torch.Tensor, torch.Tensor]:
-        """Centres (B, S, 3) and their features (B, S, O)."""
         sampled = farthest_point_sample(xyz, self.npoint)
         centres = index_points(xyz, sampled)
         ball = query_ball_point(self.radius, self.nsample, xyz, centres)
@@ -115,7 +114,6 @@ class RSCNN(nn.Module):
             self.dead_bn = nn.BatchNorm2d(c0)
 
     def forward(self, points: torch.Tensor) -> torch.Tensor:
-        """Logits (B, num_classes) of clouds (B, N, 3)."""
         check_points(points, self.min_points, f"RS-CNN samples npoint = {self.min_points} points")
         xyz, features = self.conv1(points, None)
         xyz, features = self.conv2(xyz, features)

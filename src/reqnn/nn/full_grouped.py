@@ -15,7 +15,8 @@ from torch import Tensor
 
 from reqnn.kernels import full_edges, full_layers
 from reqnn.kernels.edges import rows as edge_rows
-from reqnn.kernels.full_edges import Activation
+from reqnn.kernels.edges import summed_outer
+from reqnn.kernels.full_edges import Activation, Measured
 from reqnn.kernels.full_layers import First
 from reqnn.kernels.groups import Chunk
 from reqnn.kernels.run import loops_run_on
@@ -120,7 +121,7 @@ class FullGrouped(OnGroups):
             return layer.stored()
         if self._walks:
             s, y = self.new_empty(self.groups.rows, self.width), self.new_empty(self.groups.rows, 3, self.width)
-            for (real, imaginary, _), chunk in self._walk(Steps(storing=True)):
+            for (real, imaginary, _), chunk in self.walk(self._plain(Steps(storing=True))):
                 s[chunk.part], y[chunk.part] = real, imaginary
             return s, y, None
         if isinstance(layer, Next):
@@ -156,9 +157,15 @@ class FullGrouped(OnGroups):
         real, imaginary = self.rows()
         return torch.cat([real[:, None], imaginary], 1)
 
-    def total(self, axis: int, weights: Tensor | None = None) -> Tensor | None:
-        """No loop of its own."""
-        return None
+    def outer_sum(self, weights: Tensor) -> Tensor:
+        """Σ_j value_j ⊗ w_j over the neighbours. Shapes: weights (P, K, W) → (P, 4, C, W)"""
+        if not self._walks:
+            return full_layers.outer_sum(self._behind(), weights)
+        rows = (
+            (torch.cat([real[:, None], imaginary], 1), chunk)
+            for (real, imaginary), chunk in self.walk(self._activated(Steps()))
+        )
+        return summed_outer(rows, weights, self.groups)
 
     # -- a chunk of rows at a time, without gradients ------------------------------------------------------------------
 
@@ -166,11 +173,6 @@ class FullGrouped(OnGroups):
     def _walks(self) -> bool:
         """Whether rows need not be stored, as nobody will ask for their gradient."""
         return not self.mode.grad and loops_run_on(self.like)
-
-    def _walk(self, steps: Steps) -> full_edges.Chunks:
-        """s, y and z of all chunks."""
-        step = self._plain(steps)
-        return ((step(chunk), chunk) for chunk in self.groups.chunks(self.width))
 
     def _plain(self, steps: Steps) -> Step:
         """s, y and z of a chunk."""
@@ -234,19 +236,20 @@ class FullGrouped(OnGroups):
         """Σ s and Σ s² over all places, (2, C) float64."""
         return full_edges.moments(self.stored()[0], self.groups)
 
-    def normed(self, scale: Tensor, shift: Tensor, unit: float) -> FullGrouped:
+    def normed(self, scale: Tensor, shift: Tensor, unit: float, measured: Measured | None) -> FullGrouped:
         """Behind a batch-norm."""
-        return replace(self, scale=scale, shift=shift, activation=Activation(unit))
+        return replace(self, scale=scale, shift=shift, activation=Activation(unit, measured=measured))
 
     def activated(self, phi: Phi, slope: float | None) -> FullGrouped:
         """Behind an activation; `slope` if it is a leaky ReLU."""
-        done = Activation(self.activation.unit, True, 1.0 if slope is None else slope)
-        return replace(self, phi=phi, activation=done)
+        return replace(self, phi=phi, activation=replace(self.activation, gated=True, slope=1.0 if slope is None else slope))
 
     def pooled(self) -> tuple[Tensor, Tensor, Tensor]:
         """The largest real parts (P, C), the mean imaginary parts (P, 3, C), and the winner's place in its group (P, C)."""
         if self._walks:
-            largest, imaginary, winner = full_edges.pool(self._walk(Steps()), *self._affine(), self.activation, self.groups)
+            largest, imaginary, winner = full_edges.pool(
+                self.walk(self._plain(Steps())), *self._affine(), self.activation, self.groups
+            )
             index = self.groups.places_of(winner)
         else:
             largest, imaginary, index = full_edges.pooled(*self.stored(), *self._affine(), self.activation, self.groups)

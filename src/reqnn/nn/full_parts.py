@@ -35,7 +35,9 @@ class Parts:
         key = (first, torch.is_grad_enabled())
         if key not in self.means:
             rows = self.imaginary.movedim((0, self.axis + 1), (-2, -1))  # so that the gradient has the order of the rows
-            self.means[key] = from_rows(rows.mean(tuple(range(first - 1, rows.dim() - 2)), keepdim=True), self.axis)
+            dims = tuple(range(first - 1, rows.dim() - 2))
+            total = rows.sum(dims, keepdim=True)  # its gradient is a view, that of a mean is not
+            self.means[key] = from_rows(total / (rows.numel() // max(total.numel(), 1)), self.axis)
         return self.means[key]
 
     @property

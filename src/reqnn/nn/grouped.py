@@ -12,7 +12,7 @@ are recorded, a chunk of rows goes through all layers up to the pooling before t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -160,7 +160,8 @@ class Grouped(OnGroups):
 
     def _computed(self, layer: Product | Total) -> Tensor:
         if self._walks:
-            return edges.joined(self._walk(Steps(storing=True)), self.width, self.groups)
+            out = self.new_empty(self.groups.rows, 3, self.width)
+            return edges.joined(self.walk(self._plain(Steps(storing=True))), out, self.groups)
         y, z, groups = layer.before.stored()
         power, c = layer.before.power(), layer.before.c
         if isinstance(layer, Product):
@@ -185,11 +186,6 @@ class Grouped(OnGroups):
     def _walks(self) -> bool:
         """Whether rows need not be stored, as nobody will ask for their gradient."""
         return not self.mode.grad and not isinstance(self.layer, Edges) and loops_run_on(self._like)
-
-    def _walk(self, steps: Steps) -> Iterator[tuple[Tensor, Chunk]]:
-        """x of all chunks."""
-        step = self._plain(steps)
-        return ((step(chunk), chunk) for chunk in self.groups.chunks(self.width))
 
     def _plain(self, steps: Steps) -> Step:
         """x of a chunk."""
@@ -246,7 +242,7 @@ class Grouped(OnGroups):
         measured = self.norm is not None and self.norm.norm.uses_batch
         if self._walks and "rows" not in self.cell:
             found = self.new_empty(self.groups.centres, 3, self.width)
-            sums, winner = edges.search(self._walk(Steps()), self.groups, found)
+            sums, winner = edges.search(self.walk(self._plain(Steps())), self.groups, found)
             index = self.groups.places_of(winner)
         elif isinstance(self.layer, Product) and "rows" not in self.cell:
             before = self.layer.before
@@ -256,16 +252,10 @@ class Grouped(OnGroups):
             found, sums, index = edges.longest(*self.stored(), measured)
         return found, None if self.norm is None else self.norm.take(sums, self.groups.count), index
 
-    def total(self, axis: int, weights: Tensor | None = None) -> Tensor | None:
-        """As a sum of outer products with one number per place."""
-        if self.groups.padded or not self.groups_along(axis):
-            return None
-        w = self._like.new_ones(()) if weights is None else weights.to(self._like.dtype)
-        w = w.expand(self.places).movedim(axis, -1).reshape(self.groups.centres, self.groups.size, 1)
-        return self.outer_sum(w).squeeze(-1).unflatten(0, [*self.places[:axis], *self.places[axis + 1 :]])
-
     def outer_sum(self, weights: Tensor) -> Tensor:
         """Σ_j value_j ⊗ w_j over the neighbours. Shapes: weights (P, K, W) → (P, 3, C, W)"""
+        if self._walks:
+            return edges.summed_outer(self.walk(self._activated(Steps())), weights, self.groups)
         y, z, groups = self.stored()
         return edges.outer_sum(y, z, weights, self.power(), self.c, groups)
 

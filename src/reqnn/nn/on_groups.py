@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -47,6 +47,23 @@ class OnGroups(Summed):
         """All rows, (R, parts, C)."""
         raise NotImplementedError
 
+    def outer_sum(self, weights: Tensor) -> Tensor:
+        """Σ_j value_j ⊗ w_j over the neighbours, if no padding was removed. Shapes: weights (P, K, W) → (P, parts, C, W)"""
+        raise NotImplementedError
+
+    def total(self, axis: int, weights: Tensor | None = None) -> Tensor | None:
+        """As a sum of outer products with one number per place."""
+        if self.groups.padded or not self.groups_along(axis):
+            return None
+        like = self.new_empty(0)
+        w = like.new_ones(()) if weights is None else weights.to(like.dtype)
+        w = w.expand(self.places).movedim(axis, -1).reshape(self.groups.centres, self.groups.size, 1)
+        return self.outer_sum(w).squeeze(-1).unflatten(0, [*self.places[:axis], *self.places[axis + 1 :]])
+
+    def walk(self, step: Step) -> Iterator[tuple[Any, Chunk]]:
+        """What a step gives for all chunks."""
+        return ((step(chunk), chunk) for chunk in self.groups.chunks(self.width))
+
     @property
     def places(self) -> torch.Size:
         """The logical shape without the channels."""
@@ -63,10 +80,6 @@ class OnGroups(Summed):
         if self.groups.padded:
             rows = rows.index_select(0, self.groups.place.reshape(-1))
         return from_rows(rows.index_select(0, self.place.reshape(-1)).view(*self.places, *rows.shape[1:]), self.axis)
-
-    def squared_norm(self) -> Tensor:
-        """‖q‖² of each element."""
-        return self.components().square().sum(0)
 
     def mapped(self, function: Callable[[Tensor], Tensor], axis: int) -> Self:
         """Apply a structural operation to the places; channels are on `axis` then."""

@@ -35,7 +35,7 @@ def quaternion_to_real_hook(module: nn.Module, args: tuple, kwargs: dict) -> tup
         if not isinstance(value, QuaternionTensor):
             return value
         if value.context.plan is not None:
-            value.context.plan.met_real()
+            value.context.plan.met("Quaternion2Real")
         return to_real(value, module)
 
     return map_leaves(convert, args), map_leaves(convert, kwargs)

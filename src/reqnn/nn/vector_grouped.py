@@ -15,10 +15,11 @@ import torch
 from torch import Tensor
 
 from reqnn.kernels import vector_edges
-from reqnn.kernels.edges import weighted_sum
+from reqnn.kernels.edges import outer_sum, weighted_sum
+from reqnn.kernels.power import Power
 from reqnn.kernels.products import times
 from reqnn.kernels.vector_edges import Pending
-from reqnn.nn.grouped import Edges, Grouped, grouped
+from reqnn.nn.grouped import Edges, grouped
 from reqnn.nn.on_groups import OnGroups
 from reqnn.tensor.gathered import Gathered, Summed, Waiting, form_of
 from reqnn.tensor.terms import Block
@@ -81,9 +82,10 @@ class VectorGrouped(OnGroups):
         """The same with nothing put off."""
         return self if self.pending.empty else self._stored(self.values())
 
-    def as_grouped(self) -> Grouped:
-        """The same rows for the paper's layers."""
-        return Grouped(self.groups.stored, self.place, self.origin, self.axis, Edges(self.values()))
+    def outer_sum(self, weights: Tensor) -> Tensor:
+        """As a sum of the stored rows."""
+        unit = Power(self.y.new_ones(self.width), 0.0)
+        return outer_sum(self.values(), None, weights, unit, 0.0, self.groups.stored)
 
     # -- layers ------------------------------------------------------------------------------------------------------
 

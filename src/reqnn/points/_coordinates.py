@@ -85,6 +85,11 @@ def values_readable(x: Tensor) -> bool:
     return not torch.compiler.is_compiling() and x.device.type == "cpu"
 
 
+def distances(a: Tensor, b: Tensor) -> Tensor:
+    """‖a - b‖ by differences, as x² - 2xy + y² loses half the digits of a small one: (B, M, D), (B, N, D) -> (B, M, N)."""
+    return torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist")
+
+
 def check_finite(x: Tensor, message: str) -> None:
     """Raise `InputError` for NaN and infinity; on a GPU the check runs there, and fails later, without waiting for it."""
     if values_readable(x):

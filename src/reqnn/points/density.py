@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from reqnn.points import kernels
-from reqnn.points._coordinates import check_cloud, check_length
+from reqnn.points._coordinates import check_cloud, check_length, distances
 
 
 def density(xyz: Any, bandwidth: float) -> Tensor:
@@ -27,8 +27,7 @@ def density(xyz: Any, bandwidth: float) -> Tensor:
 
 def plain_density(xyz: Tensor, bandwidth: float) -> Tensor:
     """The formula in plain torch, for checked input: (B, N, 3) -> (B, N)."""
-    distance = torch.cdist(xyz, xyz, compute_mode="donot_use_mm_for_euclid_dist")
-    return (distance / bandwidth).square().mul(-0.5).exp().mean(-1) / (2.5 * bandwidth)
+    return (distances(xyz, xyz) / bandwidth).square().mul(-0.5).exp().mean(-1) / (2.5 * bandwidth)
 
 
 def _density(xyz: Tensor, bandwidth: float) -> Tensor:

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from reqnn.points import kernels
-from reqnn.points._coordinates import check_cloud, check_count, check_query, values_readable
+from reqnn.points._coordinates import check_cloud, check_count, check_query, distances, values_readable
 from reqnn.points.ties import Centered, invariant_rank, tie_tolerance, tied_runs, whole_ties
 
 
@@ -37,14 +37,14 @@ def count_ties(xyz: Any, query: Any, k: int) -> Tensor:
     k = check_count(k, points, "k")
     if k == points:
         return torch.zeros(xyz.shape[0], dtype=torch.int64, device=xyz.device)
-    index, distance = nearest(xyz, query, points)
-    tolerance = tie_tolerance(xyz)[:, None, None]
-    run = tied_runs(distance.sort(-1).values, tolerance)
-    rank = invariant_rank(xyz)[:, None].expand_as(index).gather(2, index)
-    first = (run == 0) & (rank == rank[..., :1])
-    apart = _distances(xyz, xyz) > tolerance
-    apart = apart.gather(1, index[..., :1].expand(-1, -1, points)).gather(2, index)
-    return (first[..., k] & (first & apart).any(-1)).sum(1)
+    about = Centered.of(xyz)
+    tolerance = tie_tolerance(xyz, about)[:, None, None]
+    near, index = distances(query, xyz).sort(-1)
+    rank = invariant_rank(xyz, about)[:, None].expand_as(index).gather(2, index)
+    rank = torch.where(tied_runs(near, tolerance) == 0, rank, points)
+    first, one = rank == rank.amin(-1, keepdim=True), rank.argmin(-1, keepdim=True)
+    apart = (distances(xyz, xyz) > tolerance).gather(1, index.gather(2, one).expand_as(index)).gather(2, index)
+    return ((first.sum(-1) > k) & (first & apart).any(-1)).sum(1)
 
 
 def search(xyz: Tensor, query: Tensor, k: int, radius: float | None = None) -> Tensor:
@@ -54,11 +54,12 @@ def search(xyz: Tensor, query: Tensor, k: int, radius: float | None = None) -> T
 
 
 def _search(xyz: Tensor, query: Tensor, k: int, radius: float | None) -> Tensor:
-    limit = None if radius is None else radius + tie_tolerance(xyz)
+    about = Centered.of(xyz)
+    rank, tolerance = invariant_rank(xyz, about), tie_tolerance(xyz, about)
+    limit = None if radius is None else radius + tolerance
     if kernels.serves(xyz, query) and kernels.serves_width(k, *xyz.shape[1:]):
-        return _search_compiled(xyz, query, k, limit)
-    index, distance = nearest(xyz, query, k)
-    return index if limit is None else torch.where(distance > limit[:, None, None], index[..., :1], index)
+        return _search_compiled(xyz, query, k, about, rank, tolerance, limit)
+    return _nearest(xyz, query, k, rank, tolerance, limit)
 
 
 @torch.library.custom_op("reqnn::knn", mutates_args=())
@@ -72,68 +73,58 @@ def _(xyz: Tensor, query: Tensor, k: int, radius: float | None) -> Tensor:
     return xyz.new_empty(*query.shape[:2], k, dtype=torch.int64)
 
 
-def nearest(xyz: Tensor, query: Tensor, k: int) -> tuple[Tensor, Tensor]:
-    """Indices of the k nearest, and distances of the k before ties are left out, in plain torch: (B, M, k), (B, M, k)."""
-    about = Centered.of(xyz)
-    return _nearest(xyz, query, k, invariant_rank(xyz, about), tie_tolerance(xyz, about))
-
-
-def _nearest(xyz: Tensor, query: Tensor, k: int, rank: Tensor, tolerance: Tensor) -> tuple[Tensor, Tensor]:
-    points = xyz.shape[1]
-    distance = _distances(query, xyz)
+def _nearest(xyz: Tensor, query: Tensor, k: int, rank: Tensor, tolerance: Tensor, limit: Tensor | None) -> Tensor:
+    """The search in plain torch: (B, M, k)."""
+    points, distance = xyz.shape[1], distances(query, xyz)
     rank = rank[:, None].expand_as(distance)
     tolerance = tolerance[:, None, None].expand(-1, distance.shape[1], -1)
+    limit = None if limit is None else limit[:, None, None].expand_as(tolerance)
     width = min(k + kernels.MARGIN, points)
     near, index = distance.topk(width, dim=-1, largest=False, sorted=True)
-    found, cut = _first(near, index, rank.gather(-1, index), tolerance, points, k)
+    found, cut = _first(near, index, rank.gather(-1, index), tolerance, points, k, limit)
     # the run may go on beyond the margin: sort the whole row
     if width < points and values_readable(xyz) and bool(cut.any()):
-        distance, whole = distance[cut].sort(-1)
-        more, _ = _first(distance, whole, rank[cut].gather(-1, whole), tolerance[cut], points, k)
-        for some, all_of_them in zip(found, more, strict=True):
-            some[cut] = all_of_them
+        near, index = distance[cut].sort(-1)
+        limit = None if limit is None else limit[cut]
+        found[cut] = _first(near, index, rank[cut].gather(-1, index), tolerance[cut], points, k, limit)[0]
     return found
 
 
-def _search_compiled(xyz: Tensor, query: Tensor, k: int, limit: Tensor | None) -> Tensor:
+def _search_compiled(
+    xyz: Tensor, query: Tensor, k: int, about: Centered, rank: Tensor, tolerance: Tensor, limit: Tensor | None
+) -> Tensor:
     """The same by a kernel; what its arithmetic cannot decide is decided here, by the distances of the reference."""
-    points, about = xyz.shape[1], Centered.of(xyz)
-    rank, tolerance = invariant_rank(xyz, about), tie_tolerance(xyz, about)
+    points = xyz.shape[1]
     result = kernels.nearest_points(xyz, query, k, about, (rank, tolerance), limit)
     if bool(result.unclear.any()):
         b, m = result.unclear.nonzero(as_tuple=True)
         index, gap = result.candidates[b, m], tolerance[b, None]
-        near, place = _distances(query[b, m][:, None], xyz[b[:, None], index])[:, 0].sort(-1)
+        near, place = distances(query[b, m][:, None], xyz[b[:, None], index])[:, 0].sort(-1)
         index = index.gather(-1, place)
         run = tied_runs(near, gap)
         end = torch.where(run == run[:, k - 1 : k], near, -torch.inf).amax(-1)
         result.unfinished[b, m] = end.double() + gap[:, 0] >= result.beyond[b, m]
-        (index, near), _ = _first(near, index, rank[b[:, None], index], gap, points, k)
-        result.found[b, m] = index if limit is None else torch.where(near > limit[b, None], index[:, :1], index)
+        far = None if limit is None else limit[b, None]
+        result.found[b, m] = _first(near, index, rank[b[:, None], index], gap, points, k, far)[0]
     for b in result.unfinished.any(1).nonzero()[:, 0].tolist():
+        given = (rank[b, None], tolerance[b, None], None if limit is None else limit[b, None])
         for m in result.unfinished[b].nonzero()[:, 0].split(max(1, kernels.BLOCK // points)):
-            index, near = (x[0] for x in _nearest(xyz[b, None], query[b, None, m], k, rank[b, None], tolerance[b, None]))
-            result.found[b, m] = index if limit is None else torch.where(near > limit[b], index[:, :1], index)
+            result.found[b, m] = _nearest(xyz[b, None], query[b, None, m], k, *given)[0]
     return result.found
 
 
 def _first(
-    ascending: Tensor, index: Tensor, rank: Tensor, tolerance: Tensor, points: int, k: int
-) -> tuple[tuple[Tensor, Tensor], Tensor]:
-    """The first k by tied run, rank and storage, and their distances; and where the k-th is tied with the last candidate.
+    ascending: Tensor, index: Tensor, rank: Tensor, tolerance: Tensor, points: int, k: int, limit: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """The first k by tied run, rank and storage, up to a limit; and where the k-th is tied with the last candidate.
 
-    Shapes: distances, indices and ranks of candidates, ascending, (…, W) -> ((…, k), (…, k)), (…)
+    Shapes: distances, indices and ranks of candidates, ascending, (…, W) -> (…, k), (…)
     """
     run = tied_runs(ascending, tolerance)
     place = ((run * points + rank) * points + index).argsort(-1)
     kept = whole_ties(run, rank.gather(-1, place), k)
-    cut = run[..., k - 1] == run[..., -1]
     place = place[..., :k]
-    index, near = index.gather(-1, place), ascending.gather(-1, place)
     fills = torch.arange(k, device=index.device) >= kept
-    return (torch.where(fills, index[..., :1], index), near), cut
-
-
-def _distances(a: Tensor, b: Tensor) -> Tensor:
-    # by differences: x² - 2xy + y² loses half the digits of a small distance
-    return torch.cdist(a, b, compute_mode="donot_use_mm_for_euclid_dist")
+    fills = fills if limit is None else fills | (ascending.gather(-1, place) > limit)
+    index = index.gather(-1, place)
+    return torch.where(fills, index[..., :1], index), run[..., k - 1] == run[..., -1]

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from reqnn.points._coordinates import check_cloud
-from reqnn.points.ties import EPS_PER_TIE, centered
+from reqnn.points.ties import EPS_PER_TIE, Centered
 
 
 def principal_frame(xyz: Any) -> Tensor:
@@ -75,7 +75,7 @@ class _Axes(NamedTuple):
 
 def _axes(xyz: Tensor) -> _Axes:
     thin = EPS_PER_TIE * torch.finfo(xyz.dtype).eps
-    x = centered(xyz.detach().double())  # 3×3 problems are small: solve them to the last digit of the input
+    x = Centered.of(xyz.detach().double()).xyz  # 3×3 problems are small: solve them to the last digit of the input
     radius = torch.linalg.vector_norm(x, dim=-1).amax(1)[:, None, None]
     x = x / torch.where(radius > 0, radius, 1.0)
     covariance = x.mT @ x / x.shape[1]

@@ -21,7 +21,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from reqnn.points._coordinates import values_readable
+from reqnn.points._coordinates import distances, values_readable
 
 EPS_PER_TIE = 16
 
@@ -30,11 +30,6 @@ def tie_share(x: Tensor) -> float:
     """Gap up to which distances are tied, relative to the largest distance to the centroid; x: (*, D)."""
     eps = torch.finfo(x.dtype).eps
     return EPS_PER_TIE * eps if x.shape[-1] <= 3 else float(eps ** (2 / 3))
-
-
-def centered(xyz: Tensor) -> Tensor:
-    """Coordinates about the centroid, x - c: (B, N, D) -> (B, N, D)."""
-    return Centered.of(xyz).xyz
 
 
 class Centered(NamedTuple):
@@ -80,16 +75,14 @@ def invariant_rank(xyz: Tensor, about: Centered | None = None, fine: bool = Fals
     """
     tolerance, about = tie_share(xyz), Centered.of(xyz) if about is None else about
     rank = torch.zeros(xyz.shape[:2], dtype=torch.int64, device=xyz.device)
-    for key in _invariants(xyz, about):
+    for key in _invariants(about):
         rank = _refine(rank, key, tolerance)
         if values_readable(xyz) and bool((rank.amax(1) == xyz.shape[1] - 1).all()):
             return rank  # all points differ: the later, more expensive invariants cannot change that
     if fine and values_readable(xyz):
         for b in _differ(xyz, rank, about).nonzero()[:, 0].tolist():
             u = about.xyz[b] / about.length[b].amax()
-            rank[b] = _refine(
-                rank[b, None], torch.cdist(u, u, compute_mode="donot_use_mm_for_euclid_dist").mean(1)[None], tolerance
-            )
+            rank[b] = _refine(rank[b, None], distances(u, u).mean(1)[None], tolerance)
     return rank
 
 
@@ -114,9 +107,9 @@ def whole_ties(run: Tensor, rank: Tensor, k: int) -> Tensor:
     return torch.where(kept > 0, kept, k)
 
 
-def _invariants(xyz: Tensor, about: Centered | None = None) -> Iterator[Tensor]:
-    """Invariants of every point, each of size at most 1 and known to a few eps: (B, N, D) -> (B, N), …"""
-    u, length = (Centered.of(xyz) if about is None else about)[:2]
+def _invariants(about: Centered) -> Iterator[Tensor]:
+    """Invariants of every point, each of size at most 1 and known to a few eps: (B, N), …"""
+    u, length = about.xyz, about.length
     radius = length.amax(1, keepdim=True)
     radius = torch.where(radius > 0, radius, 1.0)
     length = length / radius
@@ -133,11 +126,11 @@ def _invariants(xyz: Tensor, about: Centered | None = None) -> Iterator[Tensor]:
         yield length
         m2 = moment(2)
         yield along(m2)
-        if xyz.shape[2] > 3:  # features: ties are left out whole, so that coarse classes will do
+        if u.shape[2] > 3:  # features: ties are left out whole, so that coarse classes will do
             return
         m4 = moment(4)
         yield along(m4)
-        if xyz.shape[2] == 3:
+        if u.shape[2] == 3:
             yield along(torch.linalg.cross(m2, m4, dim=1))
         u = u / radius.unsqueeze(-1)
         covariance = u.mT @ u / length.square().sum(1).clamp_min(1.0)[:, None, None]

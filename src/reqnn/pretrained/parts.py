@@ -11,11 +11,12 @@ from torch import Tensor
 
 from reqnn.data.dataset import part_classes
 from reqnn.data.files import atomic_file
+from reqnn.data.ply import write_ply
 from reqnn.data.sampling import check_seed, choose_points, normalise, stream
 from reqnn.data.shape_file import read_shape, sample_surface
 from reqnn.errors import InputError, check_choice
+from reqnn.train.evaluation import segment
 from reqnn.train.run import Run
-from reqnn.train.segmentation import segment
 from reqnn.train.task import Segmentation
 
 DENSE = 2048  # points on the surface of a mesh
@@ -68,14 +69,8 @@ def write_labelled_ply(path: Path, points: np.ndarray, parts: Tensor, names: tup
     found = sorted(set(parts.tolist()))
     first = {name.rpartition(" ")[0]: i for i, name in reversed(list(enumerate(names)))}  # of each class
     colours = np.array([COLOURS[(i - first[name.rpartition(" ")[0]]) % len(COLOURS)] for i, name in enumerate(names)], np.uint8)
-    kinds = [("x", "<f8"), ("y", "<f8"), ("z", "<f8"), ("red", "u1"), ("green", "u1"), ("blue", "u1"), ("label", "<i4")]
-    table = np.empty(len(points), dtype=kinds)
-    columns = (*points.T, *colours[parts.numpy()].T, parts.numpy())
-    for (name, _), column in zip(kinds, columns, strict=True):
-        table[name] = column
-    words = {"<f8": "double", "u1": "uchar", "<i4": "int"}
-    header = ["ply", "format binary_little_endian 1.0", *(f"comment label {i}: {names[i]}" for i in found)]
-    header += [f"element vertex {len(points)}", *(f"property {words[kind]} {name}" for name, kind in kinds), "end_header"]
+    columns = dict(zip(("red", "green", "blue"), colours[parts.numpy()].T, strict=True))
+    columns["label"] = parts.numpy().astype("<i4")
     with atomic_file(path) as partial:
-        partial.write_bytes("\n".join(header).encode() + b"\n" + table.tobytes())
+        write_ply(partial, points, columns=columns, comments=[f"label {i}: {names[i]}" for i in found])
     return path

@@ -10,7 +10,8 @@ from reqnn.errors import NoRuleError
 from reqnn.nn.coordinates import InFrame, frame_of
 from reqnn.nn.quaternion_to_real import quaternion_to_real_hook
 from reqnn.revision.dry_run import HeadWanted, VectorsLost
-from reqnn.revision.plan import Met, Plan, RealBefore, UsedInParts
+from reqnn.revision.parameters import UsedInParts
+from reqnn.revision.plan import Met, Plan, RealBefore
 
 
 @dataclass
@@ -42,6 +43,7 @@ class Choices:
         parts: parameters that keep their size, since the code takes slices of them.
         keep: layers that must not become real, since coordinates come from them.
         stated: whether the user said which outputs are coordinates (``outputs=``).
+        error: what a dry run with `auto_real` has met, if another without it is tried.
     """
 
     to_real: list[str]
@@ -55,6 +57,7 @@ class Choices:
     parts: set[str] = field(default_factory=set)
     stated: bool = False
     keep: set[str] = field(default_factory=set)
+    error: NoRuleError | None = None
 
     @property
     def real_before(self) -> list[str]:
@@ -103,9 +106,13 @@ class Choices:
             assert isinstance(event, NoRuleError)
             if self._both_real(event) or self._rotate_back(twin, event.layer or "") or self._into_frame(event, twin):
                 return
-            if not self.open or self.auto_real or not any(self.rotating) or all(self.rotating):
-                raise event
-            self.auto_real, self.rotating = True, [False] * len(self.rotating)  # they only looked like coordinates
+            if self.error is None and self.auto_real and any(self.rotating):
+                self.auto_real, self.error = False, event  # coordinates may come from what looked like a head
+                return
+            error = self.error or event
+            if self.open and any(self.rotating):
+                error = _and(error, "if an output only looks like coordinates, say so: outputs=('real', …), one entry each")
+            raise error
 
     def _squash(self) -> bool:
         """Whether the last layer that feeds a tanh makes vectors from now on, which tanh shortens."""
@@ -160,8 +167,7 @@ class Choices:
             return False
         name = self._block_around(event.layer or "", twin)
         if not name:
-            reason = f"{event.reason}; coordinates='auto' finds no submodule around it: move these lines into one"
-            raise NoRuleError(reason, event.operation, event.layer, event.location, event.source) from None
+            raise _and(event, "coordinates='auto' finds no submodule around it: move these lines into one") from None
         self.blocks = {other: block for other, block in self.blocks.items() if not other.startswith(f"{name}.")}
         self.blocks[name] = Block(f"no rule for {event.operation}")
         return True
@@ -201,6 +207,10 @@ class Choices:
         if plan.vector_layers:
             notes.append(f"the outputs of {', '.join(plan.vector_layers)} are vectors (3 channels became 1 quaternion)")
         return notes
+
+
+def _and(event: NoRuleError, more: str) -> NoRuleError:
+    return NoRuleError(f"{event.reason}; {more}", event.operation, event.layer, event.location, event.source)
 
 
 def _behind(gates: dict[str, str]) -> str:

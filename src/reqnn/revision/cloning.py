@@ -7,6 +7,7 @@ their own, in which well-known functions are `PointFunction`s.
 
 from __future__ import annotations
 
+import copy
 import functools
 import sys
 import sysconfig
@@ -14,11 +15,12 @@ import types
 from collections.abc import Callable
 from typing import Any
 
-from torch import nn
+from torch import Tensor, nn
 
 from reqnn.errors import InputError
 from reqnn.nn.exchange import exchange_class
 from reqnn.rules.point_function import Known, PointFunction, may_choose_points
+from reqnn.tensor.nested import leaves
 
 _LIBRARIES = tuple({sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
@@ -209,6 +211,12 @@ class Workspace:
     def __reduce__(self) -> tuple:
         decisions = {key: (f.ours, f.known.row if f.known else "") for key, f in self.functions.items()}
         return _restore_workspace, (self.replace, decisions, self._packages)
+
+
+def copy_of(model: nn.Module) -> nn.Module:
+    """A deep copy, also of a network that keeps what its last pass has computed; that is cut from its graph."""
+    kept = (x for module in model.modules() for x in leaves(vars(module)) if isinstance(x, Tensor) and x.grad_fn is not None)
+    return copy.deepcopy(model, {id(x): x.detach().clone() for x in kept})
 
 
 def _may_hold_functions(value: Any) -> bool:

@@ -146,7 +146,7 @@ def bumpy_cloud(args: tuple[Any, ...], inputs: Inputs, generator: torch.Generato
 
     def made(vectors: Tensor) -> Tensor:
         places = vectors[..., 0, :].reshape(-1, 3)
-        size = float((places - places.mean(0)).norm(dim=-1).max()) or 1.0
+        size = min(float((places - center).norm(dim=-1).max()) for center in (0.0, places.mean(0))) or 1.0
         bumps = torch.stack([_bumps(len(places), generator) for _ in range(vectors.shape[-2])], 1)
         return size * bumps.reshape(vectors.shape).to(vectors)
 

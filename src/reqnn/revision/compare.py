@@ -133,12 +133,13 @@ def ways_to_reorder(value: Value, clouds: int, sizes: Sequence[int]) -> dict[str
     ways: dict[str, Expect] = {"unchanged": lambda reference, orders: reference}
     for split in _splits(value, clouds):
         shape = split.shape_of_one(value.data.shape)
-        axes = [(a, n) for n in sizes for a in range(value.hidden, len(shape)) if shape[a] == n > 1]
-        axes += [(a, n) for n in sizes for a in range(value.hidden, len(shape)) if shape[a] % n == 0 and shape[a] > n > 1]
+        sized = [(axis, n) for n in sizes for axis in range(value.hidden, len(shape)) if n > 1]
+        axes = [(axis, n, False) for axis, n in sized if shape[axis] == n]
+        axes += [(axis, n, tiled) for axis, n in sized if shape[axis] % n == 0 and shape[axis] > n for tiled in (False, True)]
         for count in range(1, min(len(axes), _MOST_AXES) + 1):
             for chosen in combinations(axes[: 2 * _MOST_AXES], count):
-                if len({axis for axis, _ in chosen}) == count:
-                    places = " and ".join(f"axis {axis - value.hidden}" for axis, _ in chosen)
+                if len({axis for axis, *_ in chosen}) == count:
+                    places = " and ".join(f"axis {axis - value.hidden}{' tiled' * tiled}" for axis, _, tiled in chosen)
                     ways[f"permuted on {places}, {split}"] = _reorderer(chosen, split)
     return ways
 
@@ -202,13 +203,16 @@ def _rotator(axis: int, split: _Split) -> Expect:
     return expect
 
 
-def _reorderer(axes: Sequence[tuple[int, int]], split: _Split) -> Expect:
+def _reorderer(axes: Sequence[tuple[int, int, bool]], split: _Split) -> Expect:
+    """Along some axes: each point followed by its copies, or (tiled) one copy of the whole cloud after the other."""
+
     def expect(reference: Tensor, orders: Orders) -> Tensor:
         def reorder(part: Tensor, cloud: int) -> Tensor:
             shape = part.shape
-            for axis, points in axes:
+            for axis, points, tiled in axes:
                 order = orders[points][cloud].to(part.device)
-                part = part.unflatten(axis, (points, -1)).index_select(axis, order).flatten(axis, axis + 1)
+                copies = part.unflatten(axis, (-1, points) if tiled else (points, -1))
+                part = copies.index_select(axis + tiled, order).flatten(axis, axis + 1)
             return part.reshape(shape)
 
         return split.map(reorder, reference)

@@ -91,10 +91,12 @@ class _Follower(TorchFunctionMode):
         return out
 
     def _judge(self, name: str, operands: Any, results: Any) -> None:
-        wrong = [x for x in leaves(results) if is_numbers(x) and self._is_wrong(x)]
-        if wrong:
-            origin = _origin(operands) or Culprit(name, enclosing_module(self.names), user_frame())
-            for x in wrong:
+        found, origin = [x for x in leaves(results) if isinstance(x, Tensor)], _origin(operands)
+        wrong = [x for x in found if is_numbers(x) and self._is_wrong(x)]
+        if wrong and origin is None:
+            origin = Culprit(name, enclosing_module(self.names), user_frame())
+        if origin is not None:  # indices are not judged: those of a wrong call, or made from such, are wrong, too
+            for x in [*wrong, *(x for x in found if not is_numbers(x))]:
                 setattr(x, _ORIGIN, origin)
                 if isinstance(x, QuaternionTensor):
                     setattr(x.components, _ORIGIN, origin)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from types import FunctionType
 from typing import Any
 
 import torch
@@ -12,10 +13,12 @@ from torch import Tensor, nn
 
 from reqnn.errors import NoRuleError, ReqnnError
 from reqnn.nn.quaternion_to_real import quaternion_to_real_hook
+from reqnn.revision.cloning import copy_of
 from reqnn.revision.inputs import convert
 from reqnn.revision.learned import has_learned
 from reqnn.revision.module import RevisedModel
-from reqnn.revision.plan import Plan, RealBefore, Restart, UsedInParts
+from reqnn.revision.parameters import Restart, UsedInParts
+from reqnn.revision.plan import Plan, RealBefore
 from reqnn.tensor import QuaternionTensor, quaternions
 from reqnn.tensor.markers import CutVectors, RemovedTransform
 from reqnn.tensor.nested import leaves
@@ -38,7 +41,9 @@ class VectorsLost(Exception):
         self.layer = layer
 
 
-def dry_run(net: RevisedModel, plan: Plan, args: tuple[Any, ...], rotating: list[bool], keep: set[str]) -> None:
+def dry_run(
+    net: RevisedModel, plan: Plan, args: tuple[Any, ...], rotating: list[bool], keep: set[str], model: nn.Module
+) -> None:
     """Run the copy on quaternions until nothing changes any more.
 
     Args:
@@ -47,14 +52,15 @@ def dry_run(net: RevisedModel, plan: Plan, args: tuple[Any, ...], rotating: list
         args: the example.
         rotating: for each output whether it is coordinates, which rotate.
         keep: layers that must not become real, since coordinates come from them.
+        model: the original.
     """
     watchers = _watch(net, plan)
     with torch.no_grad(), torch.random.fork_rng(devices=[]):
         with _located(plan):
             _until_settled(net, plan, args, lambda output: _settle_outputs(net, plan, output, rotating, keep))
         used = set(plan.learned.used)
-        if plan.unvisited():
-            _dry_run_training(net, plan, args)
+        if plan.unvisited() or _asks_for_mode(net.model):
+            _dry_run_training(net, plan, args, model)
         plan.learned.forget_unused(used | plan.learned.used)
     _fix_heads(net, plan)
     net.learns = any(map(has_learned, net.model.modules()))
@@ -115,21 +121,39 @@ def _located(plan: Plan) -> Iterator[None]:
         raise NoRuleError(reason).located(*place_of_error(error, plan.names)) from error
 
 
-def _dry_run_training(net: RevisedModel, plan: Plan, args: tuple[Any, ...]) -> None:
-    """Layers that eval mode does not reach (auxiliary heads) may be reached in training mode."""
+def _asks_for_mode(model: nn.Module) -> bool:
+    """Whether the network's own code reads `self.training`: it may do something else then (draw a latent, add noise)."""
+    classes = {base for module in model.modules() for base in type(module).__mro__}
+    methods = [f for base in classes if base.__module__.split(".")[0] not in ("torch", "reqnn") for f in vars(base).values()]
+    return any("training" in f.__code__.co_names for f in methods if isinstance(f, FunctionType))
+
+
+def _dry_run_training(net: RevisedModel, plan: Plan, args: tuple[Any, ...], model: nn.Module) -> None:
+    """Layers and lines that eval mode does not reach (auxiliary heads, a latent that is drawn), at least two clouds."""
+    args = tuple(x.repeat_interleave(2, 0) if isinstance(x, Tensor) and x.dim() > 1 and len(x) == 1 else x for x in args)
     met, heads = list(plan.met_operations), list(plan.heads)
     state = {name: value.clone() for name, value in net.model.state_dict().items()}
     net.model.train()
     try:
-        _until_settled(net, plan, args, lambda output: None)
-    except (ValueError, RuntimeError) as error:
-        if isinstance(error, NoRuleError):
+        with _located(plan):
+            _until_settled(net, plan, args, lambda output: None)
+    except NoRuleError as error:
+        if error.__cause__ is None or _trains(model, args):
             raise
     net.model.eval()
     now = net.model.state_dict()
     net.model.load_state_dict({k: v for k, v in state.items() if k in now and now[k].shape == v.shape}, strict=False)
     plan.met_operations = [*met, *(row for row in plan.met_operations if row not in met)]
     plan.heads = [*heads, *(name for name in plan.heads if name not in heads)]
+
+
+def _trains(model: nn.Module, args: tuple[Any, ...]) -> bool:
+    """Whether the original takes these inputs in training mode."""
+    try:
+        copy_of(model).train()(*example_for(args, model))
+    except Exception:
+        return False
+    return True
 
 
 def _watch(net: RevisedModel, plan: Plan) -> list[Any]:

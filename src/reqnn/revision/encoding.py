@@ -48,6 +48,10 @@ def predict(net: Any, args: tuple[Any, ...], kwargs: dict[str, Any], robust: boo
 def normalise_inputs(inputs: Inputs, args: tuple[Any, ...]) -> Normalised:
     """Centre and scale the coordinates of the first cloud, as `reqnn.data` does; normals and scalars stay as they are."""
     first, axis = inputs.first
+    rank = args[first].dim() if isinstance(args[first], Tensor) else None
+    if rank != inputs.ranks[first]:
+        given = type(args[first]).__name__ if rank is None else f"shape {tuple(args[first].shape)}"
+        raise InputError(f"points: {given}; a tensor of {inputs.ranks[first]} axes is needed, as the network was revised for")
     xyz = cloud_of(args[first], axis)
     center = xyz.mean(1)
     center = center + (xyz - center[:, None]).mean(1)  # far from the origin the rounding of a mean is above that of x - c
@@ -82,9 +86,8 @@ def head_inputs(net: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -
         kept.setdefault(id(module), []).append(given[0])
 
     layers = [module for module in net.modules() if isinstance(module, nn.Linear)]
-    handles = [
-        layer.register_forward_pre_hook(in_this_thread(keep)) for layer in layers
-    ]  # after the hook that makes features real
+    # after the hook that makes features real
+    handles = [layer.register_forward_pre_hook(in_this_thread(keep)) for layer in layers]
     try:
         net(*args, **kwargs)
     finally:

@@ -219,15 +219,10 @@ def _in_place_of(value: Any, features: Any, place: Place) -> Tensor:
 
 def _check_calls(model: nn.Module, place: Place, calls: int) -> None:
     """`InputError` where the place was not passed exactly as asked for."""
-    if place.call is None and calls > 1:
-        if place.before:
-            raise InputError(
-                f"{place} runs {calls} times in one pass; name the submodule before it and a call, as at='conv5#1'"
-            )
-        names = ", ".join(f"'{place.name}#{i + 1}'" for i in range(min(calls, 3)))
-        raise InputError(f"{place} runs {calls} times in one pass; name a call: at={names}{', …' if calls > 3 else ''}")
-    if calls >= (place.call or 1):
-        return
-    if calls:
+    if calls == 0:
+        raise InputError(f"{place} never runs in this pass; name a submodule that the network's forward calls")
+    if calls < (place.call or 1):
         raise InputError(f"{place} runs {calls} times in one pass; there is no call {place.call}")
-    raise InputError(f"{place} never runs in this pass; name a submodule that the network's forward calls")
+    if place.call is None and calls > 1:
+        way = "the submodule before it and a call, as at='conv5#1'" if place.before else f"a call: at='{place.name}#1', …"
+        raise InputError(f"{place} runs {calls} times in one pass; name {way}")

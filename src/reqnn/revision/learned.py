@@ -6,7 +6,6 @@ Rules ask for them by `reqnn.tensor.learned_call`; in the dry run they are made 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -18,15 +17,6 @@ _PARAMETERS = "learned_parameters"
 """An attribute of modules: the names of the parameters that rules have asked for."""
 
 
-@dataclass(frozen=True, eq=False)
-class Learned:
-    """A parameter that a rule has asked for: who holds it, under which name, and how it begins."""
-
-    owner: nn.Module
-    key: str
-    initialise: Initialise
-
-
 class LearnedParameters:
     """All that rules have asked for in a dry run, by their names in the model.
 
@@ -36,7 +26,7 @@ class LearnedParameters:
 
     def __init__(self, name: Callable[[nn.Module, str], str]) -> None:
         self._name = name
-        self._made: dict[str, Learned] = {}
+        self._made: dict[str, tuple[nn.Module, str, Initialise]] = {}  # who holds it, as what, and how it begins
         self.used: set[str] = set()
 
     def begin(self) -> None:
@@ -56,26 +46,26 @@ class LearnedParameters:
             initialise(held)
             owner.register_parameter(key, held)
             owner.__dict__.setdefault(_PARAMETERS, {})[key] = None
-            self._made[name] = Learned(owner, key, initialise)
+            self._made[name] = owner, key, initialise
         self.used.add(name)
         return held
 
     def forget_unused(self, used: set[str]) -> None:
         """Take away what only passes before the last one have asked for."""
         for name in [name for name in self._made if name not in used]:
-            learned = self._made.pop(name)
-            learned.owner._parameters.pop(learned.key, None)
-            learned.owner.__dict__[_PARAMETERS].pop(learned.key, None)
+            owner, key, _ = self._made.pop(name)
+            owner._parameters.pop(key, None)
+            owner.__dict__[_PARAMETERS].pop(key, None)
 
     def initialise(self) -> None:
         """Give every parameter the values that it begins with."""
         with torch.no_grad():
-            for learned in self._made.values():
-                learned.initialise(learned.owner.get_parameter(learned.key))
+            for owner, key, initialise in self._made.values():
+                initialise(owner.get_parameter(key))
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """Names and shapes, for the report."""
-        return {name: tuple(learned.owner.get_parameter(learned.key).shape) for name, learned in self._made.items()}
+        return {name: tuple(owner.get_parameter(key).shape) for name, (owner, key, _) in self._made.items()}
 
 
 def has_learned(module: nn.Module) -> bool:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -12,14 +11,15 @@ from torch.nn.parameter import is_lazy
 
 from reqnn.errors import InputError, NoRuleError
 from reqnn.revision.choices import Block, Choices
-from reqnn.revision.cloning import Workspace
+from reqnn.revision.cloning import Workspace, copy_of
 from reqnn.revision.dry_run import HeadWanted, VectorsLost, dry_run, example_for
 from reqnn.revision.features import no_submodule
 from reqnn.revision.frames import BlackBox, FramedModel, framed
 from reqnn.revision.inputs import Inputs, is_numbers, read_inputs
 from reqnn.revision.module import RevisedModel
 from reqnn.revision.outputs import rotating_outputs
-from reqnn.revision.plan import Plan, RealBefore, UsedInParts
+from reqnn.revision.parameters import UsedInParts
+from reqnn.revision.plan import Plan, RealBefore
 from reqnn.revision.removal import Call
 from reqnn.revision.report import RevisionReport, count_parameters
 from reqnn.revision.self_check import self_check
@@ -108,7 +108,7 @@ def revise(
         blocks={name: Block() for name in named},
     )
     while True:
-        twin = copy.deepcopy(model).eval()
+        twin = copy_of(model).eval()
         workspace = Workspace(KNOWN_FUNCTIONS, dict(replace or {}))
         workspace.adopt(twin)
         for name in remove:
@@ -118,7 +118,7 @@ def revise(
         plan = Plan(twin)
         plan.keep, plan.parts = choices.keep, choices.parts
         try:
-            dry_run(net, plan, args, choices.rotating, choices.keep)
+            dry_run(net, plan, args, choices.rotating, choices.keep, model)
             break
         except (RealBefore, VectorsLost, HeadWanted, UsedInParts, NoRuleError) as event:
             choices.learn(event, twin)
@@ -149,7 +149,7 @@ def _in_frames(
         raise InputError(f"model is a {type(model).__name__}; revise takes an nn.Module, with rules='frames' also a function")
     if not isinstance(model, nn.Module):
         model = BlackBox(model)
-    twin = copy.deepcopy(_inner(model)) if not isinstance(model, BlackBox) else model
+    twin = copy_of(_inner(model)) if not isinstance(model, BlackBox) else model
     expected = _run_original(twin, args, [])[1]
     if init == "fresh":
         _initialise(twin, model, init)
@@ -194,7 +194,7 @@ def _unwrap(model: nn.Module) -> nn.Module:
         raise InputError("a TorchScript module has no Python code left to revise; pass the module it was made from")
     model = _inner(model)
     if any(_inner(module) is not module for module in model.modules()):
-        model = copy.deepcopy(model)
+        model = copy_of(model)
         for name, module in list(model.named_modules()):
             if name and _inner(module) is not module:
                 model.set_submodule(name, _inner(module))
@@ -221,7 +221,7 @@ def _check_names(option: str, wanted: Sequence[str], names: dict[str, nn.Module]
 
 def _run_original(model: nn.Module, args: tuple[Any, ...], watch: list[str]) -> tuple[dict[str, Call], Any]:
     """One pass of the original: what some submodules took and returned, and what the whole returns."""
-    twin = (model if isinstance(model, BlackBox) else copy.deepcopy(model)).eval()
+    twin = (model if isinstance(model, BlackBox) else copy_of(model)).eval()
     seen: dict[str, Call] = {}
     for name in watch:
 

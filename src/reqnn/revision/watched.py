@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -15,6 +14,7 @@ from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
 from reqnn.errors import NoRuleError
+from reqnn.revision.cloning import copy_of
 from reqnn.revision.module import RevisedModel
 from reqnn.tensor import quaternions
 
@@ -64,7 +64,7 @@ class WatchedCopy:
     """
 
     def __init__(self, net: nn.Module, dtype: torch.dtype, seed: int) -> None:
-        self.net = copy.deepcopy(getattr(net, "_orig_mod", net)).to(dtype)
+        self.net: Any = copy_of(getattr(net, "_orig_mod", net)).to(dtype)
         self.revised = isinstance(self.net, RevisedModel)
         self.dtype, self.seed = dtype, seed
         self.calibrated, self.calibration_error = 0, ""
@@ -72,7 +72,7 @@ class WatchedCopy:
         self._visit: Visit | None = None
         self._calls: Counter[str] = Counter()
         self.raw_output: Any = None  # of a revised network, before its vectors became coordinates
-        self._fresh = [module for module in self.net.modules() if _never_updated(module)]
+        self._fresh: list[Any] = [module for module in self.net.modules() if _never_updated(module)]
         for module in self.net.modules():
             _silence(module)
         self._watch()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,8 +24,7 @@ from reqnn.tensor.nested import map_leaves
 from reqnn.tensor.trace import user_frame
 
 Adapter = Callable[[dict[str, Any]], Tensor | None]
-Fits = Callable[[Tensor, Any], bool]
-Shows = Callable[[dict[str, Any], Tensor, Tensor], bool]
+Fits = Callable[[dict[str, Any], Tensor, Any], bool]
 
 
 @dataclass(frozen=True)
@@ -36,16 +35,15 @@ class Known:
         row: the row of Table 1.
         names: what people call it.
         adapt: bound arguments → what ours returns for them, None where they do not fit; None: nothing to replace.
-        fits: whether the original's result is of the same kind as ours.
-        shows: (bound arguments as numbers, ours, an index tensor of its shape) → whether a function under another name does
-            the same; None: it is known by its name only.
+        fits: (bound arguments, ours, what the original gives) → whether both are of the same kind.
+        shows: the same, for an index tensor of ours' shape from a function under another name; None: it is known by its name.
     """
 
     row: str
     names: tuple[str, ...]
     adapt: Adapter | None = None
     fits: Fits | None = None
-    shows: Shows | None = None
+    shows: Fits | None = None
 
 
 def tensors_and_numbers(arguments: dict[str, Any]) -> tuple[list[tuple[str, Tensor]], list[tuple[str, float]]]:
@@ -53,6 +51,13 @@ def tensors_and_numbers(arguments: dict[str, Any]) -> tuple[list[tuple[str, Tens
     tensors = [(name, value) for name, value in arguments.items() if isinstance(value, Tensor)]
     numbers = [(n, v) for n, v in arguments.items() if isinstance(v, (int, float)) and not isinstance(v, bool)]
     return tensors, numbers
+
+
+def roles(names: Iterable[str]) -> tuple[str, str]:
+    """Which of two tensors is the cloud, and which the centres: by a telling name, or the second."""
+    first, second = names
+    centres = [any(word in name for word in ("new", "cent", "query", "node", "key", "tgt", "dst")) for name in (first, second)]
+    return (second, first) if centres[0] else (first, second)
 
 
 def points_last(x: Any) -> Any:
@@ -112,9 +117,10 @@ class PointFunction:
         assert self.known.adapt is not None
         assert self.known.fits is not None
         given = map_leaves(lambda leaf: _as_points(leaf, context), (args, kwargs))
-        result = self.known.adapt(self._bind(*given)) if self.ours is not False else None
+        bound = self._bind(*given)
+        result = self.known.adapt(bound) if self.ours is not False else None
         if result is not None and self.ours is None:
-            self.ours = self.known.fits(result, self.original(*args, **kwargs))
+            self.ours = self.known.fits(bound, result, self.original(*args, **kwargs))
         return result if self.ours and result is not None else self.original(*args, **kwargs)
 
     def _recognised(self, args: tuple, kwargs: dict) -> Any:
@@ -133,7 +139,7 @@ class PointFunction:
             for family in self.families:
                 ours = family.adapt(bound) if family.adapt is not None else None
                 if ours is not None and ours.shape == index.shape and family.shows is not None:
-                    if not family.shows({name: as_numbers(value) for name, value in bound.items()}, ours, index):
+                    if not family.shows(bound, ours, index):
                         continue
                     self.known, self.ours = family, True
                     next(quaternions(args, kwargs)).context.plan.met_function(self)  # type: ignore[union-attr]
@@ -160,7 +166,7 @@ class PointFunction:
             theirs = self.original(*args, **kwargs)
         except Exception:  # it has no quaternion form; on the same points as plain numbers it ran in the original network
             theirs = self._on_numbers(args, kwargs)
-        return self.known.fits(ours, theirs)
+        return self.known.fits(self._bind(args, kwargs), ours, theirs)
 
     def _on_numbers(self, args: tuple, kwargs: dict) -> Any:
         """The original's result for quaternions as plain real coordinates, which have the same distances."""
@@ -202,14 +208,6 @@ def may_choose_points(function: Callable) -> bool:
     return bool(names & {"argmax", "max", "topk", "sort", "argsort"})
 
 
-def same_kind(ours: Tensor, theirs: Any) -> bool:
+def same_kind(arguments: dict[str, Any], ours: Tensor, theirs: Any) -> bool:
     """An index tensor of the same shape."""
     return isinstance(theirs, Tensor) and not theirs.is_floating_point() and theirs.shape == ours.shape
-
-
-def same_neighbours(ours: Tensor, theirs: Any) -> bool:
-    """An index tensor of the same shape that mostly names the same neighbours, whatever their order."""
-    if not same_kind(ours, theirs):
-        return False
-    agree = (torch.sort(ours, -1).values == torch.sort(theirs.long(), -1).values).double().mean()
-    return bool(agree > 0.9)

@@ -67,8 +67,8 @@ class RuleSet:
     name: str
     parent: RuleSet | None = None
     options: dict[str, Any] = field(default_factory=dict)
-    functions: dict[str, Rule] = field(default_factory=dict)
-    modules: dict[type[nn.Module], Callable[..., nn.Module]] = field(default_factory=dict)
+    functions: dict[str, Rule] = field(default_factory=dict, repr=False)
+    modules: dict[type[nn.Module], Callable[..., nn.Module]] = field(default_factory=dict, repr=False)
 
     def rule(
         self, *targets: str | Callable[..., Any], row: str = "", extension: bool = False, linear: bool = False

@@ -14,6 +14,7 @@ import weakref
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import product
 from typing import Any
 
 import torch
@@ -28,7 +29,19 @@ from reqnn.tensor.terms import Block, Term, constant_along, counts_up, products,
 Waiting = weakref.WeakValueDictionary[int, QuaternionTensor]
 
 
-class OnPlaces:
+class Storage:
+    """Values that are computed when they are asked for."""
+
+    def components(self) -> Tensor:
+        """The values, (parts, *shape)."""
+        raise NotImplementedError
+
+    def squared_norm(self) -> Tensor:
+        """‖q‖² of each element."""
+        return self.components().square().sum(0)
+
+
+class OnPlaces(Storage):
     """A storage whose channels are one logical axis, and whose places may be reordered without computing anything.
 
     Attributes:
@@ -104,10 +117,6 @@ class Gathered(Summed):
         rows = parts[0] if len(parts) == 1 else torch.cat(parts, -1)
         return from_rows(rows, self.axis).contiguous() if 0 in rows.stride() else from_rows(rows, self.axis)
 
-    def squared_norm(self) -> Tensor:
-        """‖q‖² of each element."""
-        return self.components().square().sum(0)
-
     # -- the same operation on every index ---------------------------------------------------------------------------
 
     def mapped(self, function: Callable[[Tensor], Tensor], axis: int) -> Gathered:
@@ -153,10 +162,11 @@ class Gathered(Summed):
     def group_axis(self) -> int | None:
         """The axis of the neighbours: one term is constant along it and another is not."""
         terms = [term for block in self.blocks for term in block]
-        for constant in (lambda index, axis: index.stride(axis) == 0, constant_along):
+        several = [term for term in terms if len(term.rows) > self.places[0]]  # what is one per cloud says little
+        for some, constant in product((several, terms), (lambda index, axis: index.stride(axis) == 0, constant_along)):
             for axis in reversed(range(len(self.places))):
                 if self.places[axis] > 1:
-                    still = [constant(term.index, axis) for term in terms]
+                    still = [constant(term.index, axis) for term in some]
                     if any(still) and not all(still):
                         return axis
         return None
@@ -233,7 +243,7 @@ class Gathered(Summed):
 
 
 @dataclass(frozen=True, eq=False)
-class Flattened:
+class Flattened(Storage):
     """Gathered features with all axes but the first merged, as for a statistic of each cloud."""
 
     form: Gathered
@@ -253,13 +263,9 @@ class Flattened:
         """The values, (parts, B, *)."""
         return self.form.components().flatten(2)
 
-    def squared_norm(self) -> Tensor:
-        """‖q‖² of each element."""
-        return self.components().square().sum(0)
-
 
 @dataclass(frozen=True, eq=False)
-class Repeated:
+class Repeated(Storage):
     """A repeated tensor that has not been copied: the storage of `repeat`. Attributes: raw, an expanded view of the source."""
 
     raw: Tensor
@@ -268,10 +274,6 @@ class Repeated:
     def components(self) -> Tensor:
         """The copy."""
         return self.raw.contiguous()
-
-    def squared_norm(self) -> Tensor:
-        """‖q‖² of each element."""
-        return self.components().square().sum(0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -304,10 +306,6 @@ class Weighted(OnPlaces):
         """The products."""
         return self.form.components() * self.weights.unsqueeze(self.form.axis)
 
-    def squared_norm(self) -> Tensor:
-        """‖q‖² of each element."""
-        return self.components().square().sum(0)
-
 
 def rows_of(components: Tensor, axis: int, memo: dict[Any, tuple[Tensor, Tensor]]) -> Tensor:
     """Components (parts, *) with channels on logical axis `axis` as rows (M, parts, C).
@@ -335,14 +333,17 @@ def rows_of(components: Tensor, axis: int, memo: dict[Any, tuple[Tensor, Tensor]
 def as_term(x: QuaternionTensor, axis: int, places: torch.Size) -> Term | None:
     """An ordinary tensor that is repeated along some of the places, as a term; None if it is not.
 
-    It has as many logical axes as places + 1, channels on `axis`.
+    It has as many logical axes as places + 1, channels on `axis`. What is the same at all places gets a row per cloud.
     """
     components = once(x)
     own = [size for d, size in enumerate(components.shape[1:]) if d != axis]
     count = torch.Size(own).numel()
     if count >= places.numel() or count == 0 or components.shape[axis + 1] != x.stored_shape[axis + 1]:
         return None
-    index = torch.arange(count, device=components.device).view(own).expand(places)
+    if count == 1 and len(own):
+        own[0] = places[0]
+        components = components.expand(components.shape[0], *own[:axis], components.shape[axis + 1], *own[axis:])
+    index = torch.arange(torch.Size(own).numel(), device=components.device).view(own).expand(places)
     return Term(rows_of(components, axis, x.context.memo), index)
 
 

@@ -77,9 +77,6 @@ class DryRun(Protocol):
     def met_function(self, function: Any) -> None:
         """Note a well-known function on points."""
 
-    def met_real(self) -> None:
-        """Note Quaternion2Real before a named submodule."""
-
     def met_head(self) -> None:
         """Note Quaternion2Real before the first Linear on (B, C) features."""
 

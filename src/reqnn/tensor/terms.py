@@ -149,5 +149,6 @@ def _shifts(blocks: tuple[Block, ...], parts: slice, clouds: int) -> dict[int, T
             if mean is None:
                 mean = block[0].rows.detach()[:, parts].unflatten(0, (clouds, -1)).mean(1)
             for term in block:
-                shifts.setdefault(id(term.rows), mean)
+                if len(term.rows) > clouds:
+                    shifts.setdefault(id(term.rows), mean)
     return shifts

@@ -58,12 +58,17 @@ class TrainConfig:
     task: Task = "classification"
     """classification; segmentation (networks with an output per point: dgcnn_parts, pointnet2_parts, pointnet_parts);
     normals of the surface (plane_fit; data with normals, such as scanned or meshes);
-    or reconstruction of the input (networks that output clouds: autoencoder, pointnet_reconstruction)."""
+    or reconstruction of the input (networks that output clouds: pointnet_reconstruction)."""
     loss: Literal["auto", "mse", "chamfer"] = "auto"
     """Reconstruction: mse compares point by point, chamfer as sets. auto: mse if the network maps each point."""
 
     start_from: str | None = None
     """Start from trained weights: a name of `reqnn predict --list`, a run's folder or a weights file. Default: new weights."""
+
+    teacher: str | None = None
+    """Classification: learn the answers of this trained network beside the labels. As start_from; it needs the same classes."""
+    teacher_share: float = 0.7
+    """With a teacher: the weight of its answers in the loss; the labels have the rest."""
 
     data: str = "digits"
     """The data set: its name in `reqnn data`, or a path."""
@@ -158,7 +163,7 @@ class TrainConfig:
         counts = ("recalibrate", "workers", "threads", "checkpoint_steps", "checkpoint_seconds")
         for name in (*amounts, *counts):
             self._require(getattr(self, name) >= 0, name, "must not be negative")
-        for name in ("validation", "smoothing", "momentum", "ema", "point_dropout"):
+        for name in ("validation", "smoothing", "momentum", "ema", "point_dropout", "teacher_share"):
             self._require(0 <= getattr(self, name) < 1, name, "must be at least 0 and below 1")
         self._require(self.validation > 0, "validation", "must be above 0: the best weights are never selected on the test set")
         self._require(self.min_lr <= self.lr, "min_lr", f"must not be above lr = {self.lr}")
@@ -169,6 +174,8 @@ class TrainConfig:
         self._require(enough, "sampled_from", f"must be 0 or at least points = {self.points}")
         free = self.loss == "auto" or self.task == "reconstruction"
         self._require(free, "loss", f"must be auto for {self.task}; mse and chamfer belong to --task reconstruction")
+        taught = self.teacher is None or self.task == "classification"
+        self._require(taught, "teacher", f"must be none for {self.task}: only classification learns from another network")
         kept = self.point_dropout == 0 or self.task not in ("segmentation", "normals")
         self._require(kept, "point_dropout", f"must be 0 for {self.task}: a point that moves onto another has no target")
         rigid = self.stretch == 0 or self.task != "normals"
@@ -199,10 +206,10 @@ class TrainConfig:
 
     def without_folders(self) -> dict[str, Any]:
         """All settings without paths of this machine, for published results."""
-        start = self.start_from
-        start = Path(start).name if start is not None and Path(start).expanduser().is_absolute() else start
         names = {name: Path(getattr(self, name)).name for name in ("data", "model", "rules")}
-        kept = {**self.to_dict(), **names, "start_from": start}
+        weights = {"start_from": self.start_from, "teacher": self.teacher}
+        absolute = {name: Path(file).name for name, file in weights.items() if file and Path(file).expanduser().is_absolute()}
+        kept = {**self.to_dict(), **names, **absolute}
         return {name: value for name, value in kept.items() if name not in ("out", "root")}
 
     def to_json(self) -> str:

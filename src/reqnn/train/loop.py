@@ -35,6 +35,7 @@ from reqnn.train.run import START, Run, build_network, load_run, output_names, s
 from reqnn.train.sync import synchronise
 from reqnn.train.task import make_task
 from reqnn.train.training import Training
+from reqnn.train.weights import weights_checksum
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -139,29 +140,37 @@ def prepare(
     average = copy.deepcopy(network) if config.ema else None
     progress = checkpoint.load_state(config.folder, network, optimizer, average) or Progress()
     precision = resolved_precision(config, fabric.device.type)
-    progress.inputs_fingerprint = check_inputs(progress.inputs_fingerprint, train, validation, precision, config.folder)
-    return Training(
-        config, make_task(config, train), fabric, network, wrapped, optimizer, average, batches, validation, progress
-    )
-
-
-def check_inputs(
-    before: dict[str, str], train: PointClouds, validation: PointClouds, precision: str, folder: Path
-) -> dict[str, str]:
-    """The fingerprint of the clouds and the precision; `InputError` if it changed since the run was started."""
+    teacher = None if config.teacher is None else fabric.to_device(load_teacher(config.teacher, names))
     now = {"training": train.fingerprint(), "validation": validation.fingerprint(), "precision": precision}
-    for name in ("training", "validation"):
-        if before.get(name, now[name]) != now[name]:
+    now |= {} if teacher is None else {"teacher": weights_checksum(teacher)}
+    check_inputs(progress.inputs_fingerprint, now, config.folder)
+    progress.inputs_fingerprint = now
+    task = make_task(config, train)
+    return Training(config, task, fabric, network, wrapped, optimizer, average, batches, validation, progress, teacher)
+
+
+def load_teacher(source: str, classes: tuple[str, ...]) -> nn.Module:
+    """A trained network in eval mode; `InputError` unless its answers are these classes in this order."""
+    teacher = load_run(source)
+    if tuple(teacher.classes) != classes:
+        raise InputError(f"the teacher {source} answers other classes than those of the data; train one on the same data set")
+    return teacher.model.requires_grad_(False)
+
+
+def check_inputs(before: dict[str, str], now: dict[str, str], folder: Path) -> None:
+    """`InputError` if the clouds, the teacher or the precision are not those that the run was started with."""
+    for name in ("training", "validation", "teacher"):
+        if before.get(name, now.get(name)) != now.get(name):
+            thing = "teacher's weights are" if name == "teacher" else f"{name} clouds are"
             raise InputError(
-                f"{folder}: the {name} clouds are not those that the run was started with, so the batches would change; "
-                "restore the data, or start a new run"
+                f"{folder}: the {thing} not those that the run was started with, so its result would change; restore them, "
+                "or start a new run"
             )
-    if before.get("precision", precision) != precision:
+    if before.get("precision", now["precision"]) != now["precision"]:
         raise InputError(
-            f"{folder}: the run was started in {before['precision']}, and would continue in {precision} here; choose the "
-            "device with --accelerator"
+            f"{folder}: the run was started in {before['precision']}, and would continue in {now['precision']} here; choose "
+            "the device with --accelerator"
         )
-    return now
 
 
 def walk(training: Training, interruption: Interruption, shown: bool) -> None:

@@ -21,7 +21,6 @@ _SAMPLED = 1024
 """Points per cloud for networks that sample the farthest ones themselves."""
 _QUICK_OPTIONS: dict[str, dict[str, Any]] = {
     "dgcnn": {"k": 16, "sample": 256},
-    "hierarchical_edgeconv": {"npoint": [512, 256, 128, 64], "nsample": [8, 16, 32, 32]},
     "pointnet": {},
     "pointnet2": {"npoint": [128, 32], "radius": [0.3, 0.6], "nsample": [16, 16]},
     "pointnet2_msg": {
@@ -51,8 +50,8 @@ _MUON: dict[str, Any] = {"lr": 0.01, "weight_decay": 0.01}
 CONSTANTS: dict[str, dict[str, Any]] = {"paper": {"c": 0.1}, "full": {"unit": "pool"}}
 """Rule set → constants with which networks learn fastest (docs/experiments.md); default for others."""
 
-RECONSTRUCTING = ("autoencoder", "pointnet_reconstruction")
-"""Networks that output clouds; their default task is reconstruction."""
+RECONSTRUCTING = ("pointnet_reconstruction", "autoencoder")
+"""Networks that output clouds; their default task is reconstruction. The second one is in the folder `experiments`."""
 
 SEGMENTING = ("dgcnn_parts", "pointnet2_parts", "pointnet_parts")
 """Networks with an output per point; their default task is segmentation."""
@@ -63,7 +62,7 @@ _NORMALS: dict[str, Any] = {"points": 1024, "batch": 4}  # each point has a targ
 _PAPER_RECONSTRUCTION: dict[str, Any] = {**_PAPER, **_ADAM, "smoothing": 0.0}
 _QUICK_RECONSTRUCTION = {**_ONE_CYCLE, "points": 512, "epochs": 10, "lr": 2e-3, "weight_decay": 1e-4}
 
-DEFAULT_MODELS = {"reconstruction": "autoencoder", "segmentation": "dgcnn_parts", "normals": "plane_fit"}
+DEFAULT_MODELS = {"reconstruction": "pointnet_reconstruction", "segmentation": "dgcnn_parts", "normals": "plane_fit"}
 """Task → its network if none is named; DGCNN for classification."""
 
 PRESETS = {
@@ -92,7 +91,7 @@ def _task(model: str | None) -> str:
 def preset(name: str, model: str | None = None, **settings: Any) -> TrainConfig:
     """The settings of a preset for a network; `settings` override them.
 
-    The default network is DGCNN, for reconstruction the autoencoder; the default task is that of the network.
+    The default network is DGCNN, for reconstruction that of the paper; the default task is that of the network.
     """
     wanted = settings.get("task") or _task(model)
     model = model or DEFAULT_MODELS.get(wanted, "dgcnn")

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional as F
 
 from reqnn.data.dataset import PointClouds, part_classes
@@ -19,9 +20,9 @@ from reqnn.train.distance import chamfer_distance
 class Task:
     """A task: its loss, and the metric that selects the best weights."""
 
-    name: str  # as in the settings
-    metric: str  # its name in the log, after `train_` and `validation_`
-    higher: bool  # whether higher values are better: then it is a share
+    name: ClassVar[str]  # as in the settings
+    metric: ClassVar[str]  # its name in the log, after `train_` and `validation_`
+    higher: ClassVar[bool]  # whether higher values are better: then it is a share
 
     def inputs(self, points: Tensor, labels: Tensor) -> tuple[Tensor, ...]:
         """The inputs of the network for a batch."""
@@ -54,9 +55,7 @@ class Task:
 class Classification(Task):
     """Logits (B, classes): cross entropy and accuracy."""
 
-    name: str = "classification"
-    metric: str = "accuracy"
-    higher: bool = True
+    name, metric, higher = "classification", "accuracy", True
     smoothing: float = 0.0
 
     def loss(self, outputs: Tensor, points: Tensor, labels: Tensor) -> Tensor:
@@ -77,13 +76,18 @@ class Classification(Task):
         return outputs.argmax(1) == labels
 
 
+def imitation_loss(outputs: Tensor, teacher: nn.Module, points: Tensor) -> Tensor:
+    """Cross entropy with the teacher's probabilities for the same clouds (Hinton et al., 2015, at temperature 1)."""
+    with torch.no_grad():
+        answers = teacher(points).softmax(1)
+    return F.cross_entropy(outputs, answers)
+
+
 @dataclass(frozen=True)
 class Segmentation(Task):
     """Logits (B, N, parts) of points: cross entropy and mean IoU. Labels are (B, 1 + N): the category, and a part per point."""
 
-    name: str = "segmentation"
-    metric: str = "miou"
-    higher: bool = True
+    name, metric, higher = "segmentation", "miou", True
     smoothing: float = 0.0
     part_classes: tuple[int, ...] = ()  # the category of each part
 
@@ -142,9 +146,7 @@ def mean_iou(answers: Tensor, parts: Tensor, own: Tensor) -> Tensor:
 class Normals(Task):
     """Vectors (B, N, 3) along the normals of points, of either sign: sin² of the angle. Labels are the normals, (B, N, 3)."""
 
-    name: str = "normals"
-    metric: str = "angle"
-    higher: bool = False
+    name, metric, higher = "normals", "angle", False
 
     def loss(self, outputs: Tensor, points: Tensor, labels: Tensor) -> Tensor:
         """The mean of sin² = 1 − ⟨output, normal⟩² / ‖output‖²."""
@@ -174,9 +176,7 @@ def line_angles(a: Tensor, b: Tensor) -> Tensor:
 class Reconstruction(Task):
     """Clouds (B, M, 3) that should equal the input as sets: Chamfer distance."""
 
-    name: str = "reconstruction"
-    metric: str = "chamfer"
-    higher: bool = False
+    name, metric, higher = "reconstruction", "chamfer", False
 
     def loss(self, outputs: Tensor, points: Tensor, labels: Tensor) -> Tensor:
         """The mean Chamfer distance."""
@@ -192,9 +192,7 @@ class Reconstruction(Task):
 class PointwiseReconstruction(Task):
     """Clouds (B, N, 3) whose point i should equal point i of the input: mean squared error and mean distance."""
 
-    name: str = "reconstruction"
-    metric: str = "distance"
-    higher: bool = False
+    name, metric, higher = "reconstruction", "distance", False
 
     def loss(self, outputs: Tensor, points: Tensor, labels: Tensor) -> Tensor:
         """Mean ‖output_i − point_i‖²."""
@@ -218,8 +216,8 @@ def check_outputs(outputs: Tensor) -> None:
     """Raise `InputError` unless the outputs are clouds."""
     if outputs.dim() != 3 or outputs.shape[-1] != 3:
         raise InputError(
-            f"the network returns {tuple(outputs.shape)}; reconstruction needs clouds (B, N, 3), as from --model autoencoder "
-            "or pointnet_reconstruction"
+            f"the network returns {tuple(outputs.shape)}; reconstruction needs clouds (B, N, 3), as from "
+            "--model pointnet_reconstruction"
         )
 
 

@@ -20,7 +20,7 @@ from reqnn.train.optimization import learning_rate, moving_average_
 from reqnn.train.prediction import predict, recalibrate
 from reqnn.train.processes import seed_step
 from reqnn.train.run import BEST, LAST, output_names, save_weights
-from reqnn.train.task import Task
+from reqnn.train.task import Task, imitation_loss
 
 if TYPE_CHECKING:
     from lightning_fabric import Fabric
@@ -40,6 +40,7 @@ class Training:
     batches: Batches
     validation: PointClouds
     progress: Progress
+    teacher: nn.Module | None = None
 
     def step(self, points: Tensor, labels: Tensor) -> None:
         """One optimizer step on this process's share of a batch: points (b, N, 3), labels (b,), (b, 1 + N) or (b, N, 3)."""
@@ -53,6 +54,8 @@ class Training:
             with self.fabric.no_backward_sync(self.wrapped, enabled=part < parts - 1):  # type: ignore[arg-type]
                 outputs = self.wrapped(*self.task.inputs(some, wanted))
                 loss = self.task.loss(outputs, some, wanted)
+                if self.teacher is not None:
+                    loss = loss.lerp(imitation_loss(outputs, self.teacher, some), config.teacher_share)
                 self.fabric.backward(loss / parts)
             progress.count(loss.item(), self.task.scores(outputs.detach(), some, wanted).sum().item(), len(wanted))
             if not loss.isfinite():

@@ -108,7 +108,7 @@ class Page:
         shown, scene = self.shown, self.server.scene
         scene.add_point_cloud("/object/points", shown.points[shown.order].numpy(), BLUE, point_size=0.03, point_shape="circle")
         surface = shown.points[:0] if shown.surface is None else shown.surface
-        style = {"point_size": 0.025, "point_shape": "circle", "point_shading": "flat"}
+        style = {"point_size": 0.036, "point_shape": "circle", "point_shading": "flat"}
         self.surface = scene.add_point_cloud("/object/surface", surface.numpy(), _lit(shown), **style)
         self.changed.set()
 
@@ -135,7 +135,7 @@ class Page:
         style = {"shaft_radius": 0.004, "head_radius": 0.012, "head_length": 0.03, "visible": self.arrows.value}
         self.server.scene.add_arrows("/object/feature", arrows.segments.numpy(), ORANGE, **style)
         text = "Arrows: one channel of the REQNN's features, computed anew from the rotated points. They differ from those of"
-        self.note.content = _paragraph(f"{text} the upright object, rotated, by {arrows.deviation:.0e} of their length.")
+        self.note.content = _paragraph(f"{text} the upright object, rotated, by {arrows.deviation:.1g} of their length.")
 
     def url(self) -> str:
         """Where the page is."""
@@ -178,7 +178,7 @@ def _column(answer: Answer) -> str:
         filled = f"height:100%;width:{100 * share:.1f}%;background:{colour if place == 0 else '#9aa3af'}"
         rows += f'<div style="white-space:nowrap;overflow:hidden">{escape(name)} {number}</div>'
         rows += f'<div style="height:0.5em;background:#8883;margin-bottom:0.3em"><div style="{filled}"></div></div>'
-    return head + rows + f'<div style="color:{GREY};font-size:0.8em">probabilities moved by {answer.change:.1e}</div>'
+    return head + rows + f'<div style="color:{GREY};font-size:0.8em">largest change of a probability: {answer.change:.2g}</div>'
 
 
 def _paragraph(text: str, colour: str = GREY) -> str:

@@ -10,9 +10,8 @@ from torch import nn
 from reqnn.models.registry import build_model, example_points, model_entry
 from reqnn.revision import revise
 from reqnn.rules import RuleSet, get_rules
-from reqnn.zoo.autoencoder_frame import MODULE_RULES
 
-__all__ = ["create_model", "recipe_for", "rules_for"]
+__all__ = ["create_model", "recipe_for"]
 
 
 def create_model(
@@ -29,11 +28,11 @@ def create_model(
     `options` go to the model (width, k, npoint, dropout, …). `points` (B, N, 3), `init` and `rules` go to `reqnn.revise`;
     without `points` the example is a small random cloud. `num_classes` is ignored by models that do not classify.
     """
-    frames = get_rules(rules).name == "frames"  # runs the ordinary network
-    model = build_model(name, equivariant and not frames, num_classes, **options)
+    rule_set = get_rules(rules)
+    revised = equivariant and rule_set.name != "frames"  # which runs the ordinary network
+    model = build_model(name, revised, num_classes, **options)
     if not equivariant:
         return model
-    rule_set = rules_for(model, rules)
     example = example_points(model) if points is None else points
     recipe, own = recipe_for(name, rules), ":" in name
     return revise(model, example, init=init, rules=rule_set, vector_axis=-1, check=own, **recipe)
@@ -47,11 +46,3 @@ def recipe_for(name: str, rules: str | RuleSet) -> dict[str, Any]:
     while rule_set.parent is not None and rule_set.name not in entry.recipes:
         rule_set = rule_set.parent
     return entry.recipe_for(rule_set.name)
-
-
-def rules_for(model: nn.Module, rules: str | RuleSet) -> RuleSet:
-    """The rule set by which a network of the zoo is revised: an autoencoder brings rules for its latent and its decoder."""
-    rule_set = get_rules(rules)
-    if rule_set.name == "frames" or not any(isinstance(module, tuple(MODULE_RULES)) for module in model.modules()):
-        return rule_set
-    return RuleSet(rule_set.name, parent=rule_set, modules=dict(MODULE_RULES))

@@ -11,7 +11,7 @@ from experiments.paper.contents import Figure, figure2
 from experiments.paper.figure2 import LAYER, TOLERANCE, deviation, synthesise
 from experiments.paper.shapes import ANGLES, choose_data, choose_objects, paper_rotations
 from reqnn.errors import InputError
-from reqnn.train.reconstruction import in_double
+from reqnn.train.evaluation import in_double
 from reqnn.train.run import load_run
 
 SMALL = {"data": "digits", "points": 64, "limit": 80, "options": {"width": 1 / 16}, "threads": 1}

@@ -164,7 +164,7 @@ WRONG = {
     "x *= x": lambda x: x.mul_(x),
     "x **= 2": lambda x: x.pow_(2),
     "ones_like": torch.ones_like,
-    "randn_like": torch.randn_like,
+    "rand_like": torch.rand_like,
     "full_like": lambda x: torch.full_like(x, 2.0),
     "round": torch.round,
     "floor": torch.floor,

@@ -187,7 +187,13 @@ def _without_memory_format(named: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in named.items() if key != "memory_format"}
 
 
-@algebra.rule("ones_like", "rand_like", "randn_like", "full_like", row="structure")
+@algebra.rule("randn_like", row="Isotropic noise", extension=True)
+def randn_like(x: Q, **named: Any) -> Q:
+    """Normally distributed vectors: a rotated one is as likely as itself."""
+    return x.same(torch.randn_like(x.components, **_without_memory_format(named)))
+
+
+@algebra.rule("ones_like", "rand_like", "full_like", row="structure")
 def numbers_like(x: Q, *args: Any, **named: Any) -> Tensor:
     """Real numbers of the same shape would not rotate with the cloud."""
     raise NoRuleError("real numbers 'like' quaternion features would be of another kind; make them with torch.ones(x.shape) …")

@@ -140,6 +140,11 @@ def same_parts(*operands: QuaternionTensor) -> list[QuaternionTensor]:
     return list(operands)
 
 
+def rule(*names: str, extension: bool = False) -> Any:
+    """A rule of the number system."""
+    return algebra.rule(*names, row="algebra", extension=extension)
+
+
 def structural(*names: str) -> Any:
     """A structural rule: nothing but the order of elements changes."""
     return algebra.rule(*names, row="structure", linear=True)

@@ -60,28 +60,14 @@ def _ask(*names: str) -> Any:
     return algebra.rule(*names, row="structure")
 
 
-@_ask("size")
-def size(x: Q, dim: int | None = None) -> Any:
-    """``x.size()`` in the user's channels."""
-    return x.user_shape if dim is None else x.user_shape[dim]
-
-
-@_ask("dim", "ndimension")
-def rank(x: Q) -> int:
-    """The number of logical axes."""
-    return x.rank
-
-
-@_ask("numel", "nelement")
-def numel(x: Q) -> int:
-    """The number of elements in the user's channels."""
-    return prod(x.user_shape)
-
-
-@_ask("__len__")
-def length(x: Q) -> int:
-    """The size of the first axis."""
-    return int(x.user_shape[0])
+# in the channels of the user's code
+_ask("size")(lambda x, dim=None: x.user_shape if dim is None else x.user_shape[dim])
+_ask("dim", "ndimension")(lambda x: x.rank)
+_ask("numel", "nelement")(lambda x: prod(x.user_shape))
+_ask("__len__")(lambda x: int(x.user_shape[0]))
+_ask("__repr__", "__str__", "__format__")(lambda x, *args: Q.__repr__(x))
+_ask("is_same_size")(lambda x, other: x.shape == other.shape)
+_ask("retain_grad")(lambda x: x.components.retain_grad())
 
 
 def _ask_components(name: str) -> None:
@@ -94,18 +80,6 @@ for _name in (
     "new_zeros", "new_ones", "new_empty", "new_full", "new_tensor",
 ):  # fmt: skip
     _ask_components(_name)
-
-
-@_ask("__repr__", "__str__", "__format__")
-def text(x: Q, *args: Any, **kwargs: Any) -> str:
-    """A printable form."""
-    return Q.__repr__(x)
-
-
-@_ask("is_same_size")
-def is_same_size(x: Tensor, other: Tensor) -> bool:
-    """Whether two shapes are equal."""
-    return x.shape == other.shape
 
 
 @_ask("result_type")
@@ -141,9 +115,3 @@ def register_hook(x: Q, hook: Any) -> Any:
         return changed.components if isinstance(changed, Q) else None
 
     return x.components.register_hook(on_components)
-
-
-@_ask("retain_grad")
-def retain_grad(x: Q) -> None:
-    """Keep the gradient of the components."""
-    x.components.retain_grad()

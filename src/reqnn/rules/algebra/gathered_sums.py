@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from reqnn.kernels.rows import from_rows
-from reqnn.rules.algebra.base import algebra, per_entry
+from reqnn.rules.algebra.base import algebra, as_real_part, per_entry
 from reqnn.rules.algebra.gathered_structure import moved
 from reqnn.tensor import QuaternionTensor as Q
 from reqnn.tensor.gathered import Gathered, Summed, Weighted, as_term, form_of, wrap
@@ -68,7 +68,11 @@ def _sum(a: Any, b: Any, sign: float) -> Any:
     if isinstance(b, RemovedBias) and form_of(a) is not None:
         shape = torch.broadcast_shapes(b.shape, a.user_shape)
         return moved(a, form_of(a)) if shape == a.user_shape else NotImplemented
-    if not (isinstance(a, Q) and isinstance(b, Q)) or isinstance(sign, Tensor):
+    if isinstance(sign, Tensor):
+        return NotImplemented
+    x = a if isinstance(a, Q) else b
+    a, b = (y if isinstance(y, Q) or form_of(x) is None else as_real_part(y, x) for y in (a, b))
+    if not (isinstance(a, Q) and isinstance(b, Q)):
         return NotImplemented
     both = on_common_places(a, b)
     if both is None:

@@ -30,6 +30,9 @@ def cat(tensors: Sequence[Tensor], dim: int = 0) -> Q:
         layout = "".join(x.layout_on(at) for x in operands)
         return first.like(_join(parts, at + 1), at, layout)
     if any((x.axis, x.vectors) != (first.axis, first.vectors) for x in operands):
+        for x in operands:
+            if x.axis is None and x.context.plan is not None:
+                x.context.plan.output_vectors(x)  # a cloud that a layer predicts, beside one that is given
         raise NoRuleError("tensors with different axes of coordinates are concatenated")
     return first.same(_join(parts, at + 1))
 

@@ -10,15 +10,10 @@ from torch import Tensor
 from reqnn.errors import NoRuleError
 from reqnn.kernels.products import pairs
 from reqnn.rules.algebra.arithmetic import inner
-from reqnn.rules.algebra.base import algebra, align, same_parts
+from reqnn.rules.algebra.base import align, rule, same_parts
 from reqnn.tensor import QuaternionTensor as Q
 from reqnn.tensor import layout as lay
 from reqnn.tensor.markers import RemovedTransform
-
-
-def rule(*names: str, extension: bool = False) -> Any:
-    """A rule of the number system."""
-    return algebra.rule(*names, row="algebra", extension=extension)
 
 
 @rule("matmul", "bmm", "mm", "mv")

@@ -11,17 +11,12 @@ from torch import Tensor
 
 from reqnn.errors import NoRuleError
 from reqnn.rules.algebra.arithmetic import inner
-from reqnn.rules.algebra.base import algebra, refuse_over_vectors, same_parts
+from reqnn.rules.algebra.base import refuse_over_vectors, rule, same_parts
 from reqnn.tensor import QuaternionTensor as Q
 from reqnn.tensor import safe_sqrt
 from reqnn.tensor.gathered import Flattened, Gathered, form_of
 
 MANY = 64  # coordinates from which distances are computed by a matrix product, as torch does by default
-
-
-def rule(*names: str, extension: bool = False) -> Any:
-    """A rule of the number system."""
-    return algebra.rule(*names, row="algebra", extension=extension)
 
 
 def reduced(x: Q, components: Tensor, dims: Sequence[int], keepdim: bool) -> Q:

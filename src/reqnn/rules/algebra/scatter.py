@@ -54,10 +54,15 @@ def index_reduce(x: Any, dim: int, index: Tensor, source: Any, reduce: str, *, i
 @structural("scatter_add")
 def scatter_add(x: Any, dim: int, index: Tensor, src: Any) -> Q:
     """Sum quaternions into indexed places."""
+    at, x, index, src = _scattered(x, dim, index, src)
+    return x.same(x.components.scatter_add(at + 1, index.expand(x.components.shape[0], *index.shape), src.components))
+
+
+def _scattered(x: Any, dim: int, index: Tensor, src: Any) -> tuple[int, Q, Tensor, Q]:
+    """The axis and operands of a scatter, the index in stored entries, and the part of the source that it names."""
     at, x, src = _operands(x, dim, src)
     index = entry_index(src, at, index)
-    src = _as_long_as(index, src)
-    return x.same(x.components.scatter_add(at + 1, index.expand(x.components.shape[0], *index.shape), src.components))
+    return at, x, index, _as_long_as(index, src)
 
 
 def _as_long_as(index: Tensor, src: Q) -> Q:
@@ -73,18 +78,14 @@ def scatter(x: Any, dim: int, index: Tensor, src: Any = None, reduce: str | None
         src = require_quaternion(x, "the target of scatter").same(torch.zeros_like(x.components))
     if reduce is not None:
         return scatter_reduce(x, dim, index, src, {"add": "sum"}.get(reduce, reduce))
-    at, x, src = _operands(x, dim, src)
-    index = entry_index(src, at, index)
-    src = _as_long_as(index, src)
+    at, x, index, src = _scattered(x, dim, index, src)
     return x.same(x.components.scatter(at + 1, index.expand(x.components.shape[0], *index.shape), src.components))
 
 
 @structural("scatter_reduce")
 def scatter_reduce(x: Any, dim: int, index: Tensor, src: Any, reduce: str, *, include_self: bool = True) -> Q:
     """Sums, means and maxima of quaternions that go to the same place; what a maximum is, the rule set says."""
-    at, x, src = _operands(x, dim, src)
-    index = entry_index(src, at, index)
-    src = _as_long_as(index, src)
+    at, x, index, src = _scattered(x, dim, index, src)
     if reduce in ("sum", "mean"):
         parts = index.expand(src.components.shape[0], *index.shape)
         return x.same(x.components.scatter_reduce(at + 1, parts, src.components, reduce, include_self=include_self))

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reqnn.rules.algebra.base import algebra, structural
+from reqnn.rules.algebra.base import rule, structural
 from reqnn.rules.algebra.indexing import getitem
 from reqnn.rules.algebra.joining import cat, tensor_split, vstack
 from reqnn.rules.algebra.products import matmul
@@ -17,8 +17,8 @@ from reqnn.rules.algebra.reduction import mean, norm, total
 from reqnn.tensor import QuaternionTensor as Q
 
 structural("row_stack")(vstack)
-algebra.rule("nansum", row="algebra")(total)
-algebra.rule("nanmean", row="algebra")(mean)
+rule("nansum")(total)
+rule("nanmean")(mean)
 
 
 @structural("column_stack")
@@ -45,21 +45,21 @@ for _name, _dim in (("vsplit", 0), ("hsplit", 1), ("dsplit", 2)):
     _split_along(_name, _dim)
 
 
-@algebra.rule("chain_matmul", "linalg_multi_dot", row="algebra")
+@rule("chain_matmul", "linalg_multi_dot")
 def chain_matmul(*matrices: Any, **named: Any) -> Any:
     """A product of several matrices, from the left."""
     given = matrices[0] if len(matrices) == 1 and isinstance(matrices[0], (tuple, list)) else matrices
     return reduce(torch.matmul, given)
 
 
-@algebra.rule("addmv", row="algebra")
+@rule("addmv")
 def addmv(x: Any, matrix: Any, vector: Any, *, beta: float = 1, alpha: float = 1) -> Any:
     """β·x + α·A·v."""
     product = matmul(matrix, vector) * alpha
     return product if beta == 0 else (x if beta == 1 else x * beta) + product
 
 
-@algebra.rule("pdist", row="algebra")
+@rule("pdist")
 def pdist(x: Q, p: float = 2.0) -> Tensor:
     """Distances of all pairs of rows: invariant."""
     first, second = torch.triu_indices(x.shape[0], x.shape[0], 1)

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
+from reqnn.kernels.full_edges import Measured
 from reqnn.kernels.rows import from_rows
 from reqnn.nn.full_grouped import FullGrouped, Weights, first_layer, separates
 from reqnn.nn.full_parts import join
@@ -70,10 +71,12 @@ def batch_norm(
     kept = form_of(x, FullGrouped)
     if kept is None or kept.axis != 1 or kept.scale is not None or kept.phi is not None:
         return NotImplemented
+    measured = None
     if training or running_mean is None or running_var is None:
         count = kept.groups.count
         mean, square = kept.moments() / count
         variance = (square - mean.square()).clamp(min=0)
+        measured = None if mean.requires_grad else Measured(mean, variance + eps, count)
         if training and running_mean is not None and running_var is not None:
             with torch.no_grad():
                 running_mean.lerp_(mean.to(running_mean.dtype), momentum)
@@ -84,7 +87,7 @@ def batch_norm(
     scale = scale if weight is None else scale * weight
     shift = -mean * scale if bias is None else bias - mean * scale
     unit = EPS if choice(x, "unit", "norm", "pool", "both") in ("norm", "both") else 0.0
-    return wrap(kept.normed(scale.to(kept.like.dtype), shift.to(kept.like.dtype), unit), x, 1)
+    return wrap(kept.normed(scale.to(kept.like.dtype), shift.to(kept.like.dtype), unit, measured), x, 1)
 
 
 def _activation(name: str) -> Any:

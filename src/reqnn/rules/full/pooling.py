@@ -13,6 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from reqnn.kernels import tied
 from reqnn.nn.full_parts import Parts, join, parts
 from reqnn.rules.full.base import full, loops_serve, unit_size
 from reqnn.rules.options import channel_axis, choice
@@ -63,7 +64,7 @@ def _over_the_cloud(name: str, spatial: int) -> None:
         if largest and (choice(x, "pooling", "mean", "winner") != "mean" or _channels(x) != 1):
             return general.apply(x, output_size)
         flat, vectors = kept.real.flatten(2), kept.mean_from(2)
-        real = flat.max(-1)[0] if largest else flat.mean(-1)
+        real = tied.largest(flat, 2)[0] if largest else flat.mean(-1)
         vectors = unit_size(x, vectors, 1, "pool") if largest else vectors
         return join(x.like(vectors.detach()), real.reshape(vectors.shape[1:]), vectors, 1)
 

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from reqnn import points
-from reqnn.rules.point_function import Known, points_last, same_kind, tensors_and_numbers
+from reqnn.rules.point_function import Known, as_numbers, points_last, roles, same_kind, tensors_and_numbers
 
 
 def _adapt(arguments: dict[str, Any]) -> Tensor | None:
@@ -23,22 +23,16 @@ def _adapt(arguments: dict[str, Any]) -> Tensor | None:
     clouds = {name: points_last(x) for name, x in tensors}
     if any(x is None or x.shape[-1] != 3 for x in clouds.values()):
         return None
-    cloud, centres = _roles(list(clouds))
+    cloud, centres = roles(clouds)
     return points.ball_query(clouds[cloud], clouds[centres], radius[0], int(count[0]))
-
-
-def _roles(names: list[str]) -> tuple[str, str]:
-    """Which of two tensors is the cloud, and which the centres."""
-    centres = next((n for n in names if any(w in n for w in ("new", "cent", "query", "node", "key"))), names[1])
-    return next(name for name in names if name != centres), centres
 
 
 def _is_ball(arguments: dict[str, Any], ours: Tensor, theirs: Tensor) -> bool:
     """Whether the indices name points inside the ball, and as many different ones as fit."""
     tensors, numbers = tensors_and_numbers(arguments)
     radius = next(value for name, value in numbers if isinstance(value, float) or name.startswith("r"))
-    clouds = {name: x if x.shape[-1] == 3 else x.transpose(1, 2) for name, x in tensors}
-    cloud, centres = (clouds[name] for name in _roles(list(clouds)))
+    clouds = {name: x if x.shape[-1] == 3 else x.transpose(1, 2) for name, x in ((name, as_numbers(x)) for name, x in tensors)}
+    cloud, centres = (clouds[name] for name in roles(clouds))
     if theirs.dim() != 3 or int(theirs.max()) >= cloud.shape[1] or int(theirs.min()) < 0:
         return False
     distance = torch.cdist(centres, cloud)  # (B, M, N)

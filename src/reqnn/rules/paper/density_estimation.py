@@ -20,7 +20,7 @@ def _adapt(arguments: dict[str, Any]) -> Tensor | None:
     return None if xyz is None or xyz.vectors != "v" else points.density(xyz, numbers[0][1])
 
 
-def _same_numbers(ours: Tensor, theirs: Any) -> bool:
+def _same_numbers(arguments: dict[str, Any], ours: Tensor, theirs: Any) -> bool:
     """Whether it is the same density, to the rounding of squared distances."""
     if not isinstance(theirs, Tensor) or theirs.shape != ours.shape:
         return False

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from reqnn import points
-from reqnn.rules.point_function import Known, points_last, same_kind, tensors_and_numbers
+from reqnn.rules.point_function import Known, as_numbers, points_last, same_kind, tensors_and_numbers
 
 
 def _adapt(arguments: dict[str, Any]) -> Tensor | None:
@@ -23,7 +23,7 @@ def _adapt(arguments: dict[str, Any]) -> Tensor | None:
 
 def _is_farthest(arguments: dict[str, Any], ours: Tensor, theirs: Tensor) -> bool:
     """Whether each index names the point that is farthest from those before, wherever it began."""
-    (_, xyz), *_ = tensors_and_numbers(arguments)[0]
+    xyz = as_numbers(tensors_and_numbers(arguments)[0][0][1])
     xyz = xyz.transpose(1, 2) if xyz.shape[-1] != 3 else xyz
     if theirs.dim() != 2 or theirs.shape[1] < 3 or int(theirs.max()) >= xyz.shape[1] or int(theirs.min()) < 0:
         return False
@@ -36,18 +36,5 @@ def _is_farthest(arguments: dict[str, Any], ours: Tensor, theirs: Tensor) -> boo
     return bool(torch.stack(agree).double().mean() > 0.9) and bool(nearest.max() > 0)
 
 
-FARTHEST_POINT_SAMPLING = Known(
-    "Farthest point sampling",
-    (
-        "farthest_point_sample",
-        "farthest_point_sampling",
-        "furthest_point_sample",
-        "furthest_point_sampling",
-        "farthest_sampling",
-        "furthest_sampling",
-        "fps",
-    ),
-    _adapt,
-    same_kind,
-    _is_farthest,
-)
+_NAMES = [f"f{a}rthest_{what}" for a in "au" for what in ("point_sample", "point_sampling", "sampling")]
+FARTHEST_POINT_SAMPLING = Known("Farthest point sampling", (*_NAMES, "fps"), _adapt, same_kind, _is_farthest)

@@ -11,6 +11,7 @@ from typing import Any
 from torch import Tensor
 
 from reqnn.nn.grouped import Grouped, grouped_features, pooled
+from reqnn.nn.on_groups import OnGroups
 from reqnn.rules.algebra.base import algebra
 from reqnn.rules.grouping import register_linear, register_max
 from reqnn.rules.paper.base import paper
@@ -62,16 +63,16 @@ register_max(paper, longest)
 @algebra.gathered("matmul")
 def matmul(a: Any, b: Any) -> Any:
     """(…, C, K) features of neighbours times (…, K, W) real weights: Σ_j f_j ⊗ w_j (PointConv)."""
-    kept = form_of(a, (Grouped, Weighted))
+    kept = form_of(a, (OnGroups, Weighted))
     if kept is None or isinstance(b, Q) or not isinstance(b, Tensor) or a.rank < 3 or b.dim() != a.rank:
         return NotImplemented
     if isinstance(kept, Weighted):
         kept, b = kept.form, b * kept.weights.unsqueeze(-1)
-    if not isinstance(kept, Grouped):
+    if not isinstance(kept, OnGroups):
         return NotImplemented
     if kept.axis != a.rank - 2 or kept.groups.padded or b.shape[:-1] != (*kept.place.shape[:-1], kept.groups.size):
         return NotImplemented
     if not kept.groups_along(len(kept.place.shape) - 1) or b.dtype != kept.raw.dtype:
         return NotImplemented
-    out = kept.outer_sum(b.reshape(kept.groups.centres, kept.groups.size, -1))  # (P, 3, C, W)
+    out = kept.outer_sum(b.reshape(kept.groups.centres, kept.groups.size, -1))  # (P, parts, C, W)
     return a.like(out.unflatten(0, kept.place.shape[:-1]).movedim(-3, 0))

@@ -66,12 +66,6 @@ def group_norm(x: Q, num_groups: int, weight: Tensor | None = None, bias: Tensor
     return _gain(x, x.components * scale.reshape(*scale.shape, *[1] * (x.rank - 2)), weight, bias, 1)
 
 
-def refuse_running(mean: Tensor | None, variance: Tensor | None, use_input_stats: bool) -> None:
-    """Statistics of an instance belong to it: there is no running form of the rule."""
-    if mean is not None or variance is not None or not use_input_stats:
-        raise NoRuleError("instance_norm with running statistics: build it with track_running_stats=False")
-
-
 @paper.rule("instance_norm", row="Instance normalization", extension=True)
 def instance_norm(
     x: Q,
@@ -85,5 +79,6 @@ def instance_norm(
     *unused: Any,
 ) -> Q:
     """Mean squared norm over all places of each sample and channel."""
-    refuse_running(running_mean, running_var, use_input_stats)
+    if running_mean is not None or running_var is not None or not use_input_stats:  # which belong to an instance
+        raise NoRuleError("instance_norm with running statistics: build it with track_running_stats=False")
     return group_norm(x, x.stored_shape[2], weight, bias, eps)

@@ -6,7 +6,6 @@ has to run on an ordinary tensor.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import torch
@@ -16,11 +15,10 @@ from reqnn.nn.vector_grouped import Product, VectorGrouped
 from reqnn.rules.algebra.gathered_sums import mean
 from reqnn.rules.grouping import register_linear, register_max
 from reqnn.rules.options import choice
-from reqnn.rules.paper import grouped as of_paper
 from reqnn.rules.paper.convolution import refuse_elsewhere
 from reqnn.rules.vector_neurons.base import vector_neurons
 from reqnn.tensor import QuaternionTensor as Q
-from reqnn.tensor.gathered import Gathered, Weighted, form_of, wrap
+from reqnn.tensor.gathered import Gathered, form_of, wrap
 
 
 def mapped(x: Any, weight: Any, bias: Tensor | None, channels: int) -> Any:
@@ -37,19 +35,6 @@ def mapped(x: Any, weight: Any, bias: Tensor | None, channels: int) -> Any:
 
 
 register_linear(vector_neurons, mapped)
-
-
-@vector_neurons.gathered("matmul")
-def matmul(a: Any, b: Any) -> Any:
-    """Σ_j f_j ⊗ w_j over neighbours (PointConv): the sum of the parent set, on rows behind batch-norm and ReLU."""
-    kept = form_of(a, (VectorGrouped, Weighted))
-    form = kept.form if isinstance(kept, Weighted) else kept
-    if not isinstance(form, VectorGrouped):
-        return of_paper.matmul(a, b)
-    if form.groups.padded or isinstance(b, Q):
-        return NotImplemented
-    same = form.as_grouped()
-    return of_paper.matmul(wrap(replace(kept, form=same) if isinstance(kept, Weighted) else same, a, form.axis), b)
 
 
 def pooled(x: Any, dim: int, keepdim: bool) -> Any:

@@ -1,4 +1,4 @@
-"""`reqnn reconstruct`: rotate an object by rotating its features inside a trained network."""
+"""`python -m experiments reconstruct`: rotate an object by rotating its features inside a trained network."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ LAYERS = {"autoencoder": "latent", "pointnet_reconstruction": "conv5"}
 class Reconstruct(Command):
     """Encode an object, rotate the features instead of the object, decode: a rotated object, as PLY and as a picture.
 
-    RUN is a REQNN trained by `reqnn train --task reconstruction --equivariant`; FILE a mesh or a cloud. The features are the
+    RUN is a REQNN trained with --task reconstruction --equivariant; FILE a mesh or a cloud. The features are the
     latent of an autoencoder, the 1024-wide layer of PointNet, or those of any layer (--at). For comparison the object itself
     is rotated and passed to the network, and the largest difference between the two results is printed.
 
     Examples:
-        reqnn reconstruct runs/autoencoder chair.off --axis 0 1 0 --angle 90
-        reqnn reconstruct runs/autoencoder chair.ply --axis 0.46 0.68 0.56 --angle 60 --at encoder --out chair
+        python -m experiments reconstruct runs/autoencoder chair.off --axis 0 1 0 --angle 90
+        python -m experiments reconstruct runs/autoencoder chair.ply --axis 0.46 0.68 0.56 --angle 60 --at encoder --out chair
     """
 
     model: Annotated[tyro.conf.Positional[str], tyro.conf.arg(name="RUN", metavar="RUN")]
@@ -52,10 +52,10 @@ class Reconstruct(Command):
         """Read, encode, rotate, decode, write."""
         import torch
 
+        from experiments.pictures.clouds import BLUE, camera, draw_grid
         from reqnn import quaternion
         from reqnn.data import read_cloud
         from reqnn.revision.features import rotate_features
-        from reqnn.train.cloud_pictures import BLUE, camera, draw_grid
 
         net, layer, count = self._load()
         axis = torch.tensor(self.axis, dtype=torch.float64)
@@ -87,10 +87,12 @@ class Reconstruct(Command):
 
     def _load(self) -> tuple[RevisedModel, str, int]:
         """The network in float64, the layer, and how many points it was trained on."""
+        from experiments.zoo import register_networks
         from reqnn.revision.module import RevisedModel
-        from reqnn.train.reconstruction import in_double
+        from reqnn.train.evaluation import in_double
         from reqnn.train.run import load_run
 
+        register_networks()
         run = load_run(self.model)
         if run.config.task != "reconstruction":
             raise InputError(f"{self.model} was trained for {run.config.task}; train with --task reconstruction --equivariant")

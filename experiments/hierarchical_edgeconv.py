@@ -8,11 +8,10 @@ from itertools import pairwise
 import torch
 import torch.nn as nn
 
-from ..errors import InputError
-from .arguments import check_points, scaled
-from .grouping import farthest_point_sample, index_points, knn_point
-from .head import ClassificationHead
-from .registry import register
+from reqnn.errors import InputError
+from reqnn.models.arguments import check_points, scaled
+from reqnn.models.grouping import farthest_point_sample, index_points, knn_point
+from reqnn.models.head import ClassificationHead
 
 
 class EdgeAbstraction(nn.Sequential):
@@ -44,7 +43,6 @@ class EdgeAbstraction(nn.Sequential):
         return x.max(dim=-1)[0].transpose(1, 2)
 
 
-@register("hierarchical_edgeconv", to_real="head.fc1", recipes={"full": {"to_real": "conv"}})
 class HierarchicalEdgeConv(nn.Module):
     """Four edge convolutions, each on half as many points as the one before, then a layer on the last points and their maximum.
 

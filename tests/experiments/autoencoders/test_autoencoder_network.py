@@ -4,13 +4,13 @@ import pytest
 import torch
 from torch import nn
 
-from reqnn import quaternion, revise
+from experiments.autoencoders.frame import FrameDecoder
+from experiments.autoencoders.network import Autoencoder
+from reqnn import audit, quaternion, revise
 from reqnn.errors import InputError
-from reqnn.models import Autoencoder
 from reqnn.revision.features import rotate_features
 from reqnn.tensor import QuaternionTensor
 from reqnn.zoo import create_model
-from reqnn.zoo.autoencoder_frame import FrameDecoder
 from surfaces import surfaces
 
 SMALL = {"num_points": 20, "latent": 8, "width": 1 / 16, "encoder_options": {"k": 6, "extra_conv": False}}
@@ -42,6 +42,14 @@ def test_the_cloud_turns_with_the_input_and_with_the_latent():
         net.put_features(rotate_features(latent, turn), points, at="latent"), expected, rtol=0, atol=1e-11
     )
     assert (small(equivariant=False)(points @ turn.T) - expected).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("rules", ["paper", "full", "vector-neurons"])
+def test_the_audit_passes(rules):
+    options = {"num_points": 192, "latent": 8, "encoder_options": {"k": 8, "extra_conv": False}, "width": 1 / 16}
+    net = create_model("autoencoder", equivariant=True, rules=rules, **options).eval()
+    report = audit(net, surfaces(points=64), rotations=3, permutations=2, vector_axis=-1)
+    assert report.ok, str(report)
 
 
 def test_the_order_of_the_points_does_not_matter():

@@ -12,11 +12,11 @@ from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.figure import Figure
 from torch import Tensor, nn
 
+from experiments.pictures.clouds import camera
 from reqnn import points, quaternion
 from reqnn.data.dataset import PointClouds
 from reqnn.data.rotation import rotate_by
 from reqnn.data.scanned import scanned_objects
-from reqnn.train.cloud_pictures import camera
 from reqnn.train.prediction import predict
 
 RIGHT, WRONG, TEXT, FAINT = "#1a7f37", "#c62828", "#1f2937", "#6b7280"

@@ -8,9 +8,9 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-from ..errors import InputError
-from .arguments import check_points, scaled
-from .registry import build_model, model_entry, register
+from reqnn.errors import InputError
+from reqnn.models.arguments import check_points, scaled
+from reqnn.models.registry import build_model, model_entry
 
 ENCODER_OPTIONS: dict[str, dict[str, Any]] = {"dgcnn": {"k": 16, "extra_conv": False}}
 """Options of an encoder where none are given."""
@@ -19,8 +19,7 @@ ENCODER_OPTIONS: dict[str, dict[str, Any]] = {"dgcnn": {"k": 16, "extra_conv": F
 class Latent(nn.Linear):
     """The bottleneck: a linear map from global features to the latent. Shapes: (B, features) → (B, numbers).
 
-    `reqnn.create_model` revises it to `FramedLatent`; without `cross_product`, and by `reqnn.revise`, it is a linear map of
-    quaternions.
+    It is revised to `FramedLatent`, without `cross_product` to a linear map of quaternions.
     """
 
     def __init__(self, features: int, numbers: int, cross_product: bool = True) -> None:
@@ -31,8 +30,8 @@ class Latent(nn.Linear):
 class Decoder(nn.Module):
     """Fully connected layers from a latent to the coordinates of a cloud: numbers → hidden → hidden → 3·num_points.
 
-    Shapes: (B, numbers) → (B, num_points, 3). `reqnn.create_model` revises it to `FrameDecoder`; without `cross_product`, and
-    by `reqnn.revise`, it is revised by the paper's rules alone, and every point is a combination of latent vectors.
+    Shapes: (B, numbers) → (B, num_points, 3). It is revised to `FrameDecoder`, without `cross_product` by the paper's
+    rules alone: then every point is a combination of latent vectors.
     """
 
     def __init__(self, numbers: int, num_points: int, hidden: int, cross_product: bool = True) -> None:
@@ -49,7 +48,6 @@ class Decoder(nn.Module):
         return self.fc3(x).view(-1, self.num_points, 3)
 
 
-@register("autoencoder", equivariant_options={"parts": 1})
 class Autoencoder(nn.Module):
     """A network of the zoo as the encoder, one latent for the cloud, and a decoder: clouds to clouds through a bottleneck.
 

@@ -3,11 +3,11 @@
 import pytest
 import torch
 
+from experiments.autoencoders.latent import decode, encode, interpolate
 from reqnn import quaternion
 from reqnn.errors import InputError
 from reqnn.revision.features import rotate_features
 from reqnn.zoo import create_model
-from reqnn.zoo.autoencoder_latent import decode, encode, interpolate
 from surfaces import surfaces
 
 SMALL = {"num_points": 20, "latent": 8, "width": 1 / 16, "encoder_options": {"k": 6, "extra_conv": False}}

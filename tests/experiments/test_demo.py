@@ -1,4 +1,4 @@
-"""`reqnn demo` with tiny networks: what it writes, prints and returns, and that it trains nothing twice."""
+"""`python -m experiments demo` with tiny networks: what it writes, prints and returns, and that it trains nothing twice."""
 
 import contextlib
 import io
@@ -7,7 +7,7 @@ import json
 import pytest
 import torch
 
-import reqnn.commands.demo as demo
+from experiments import demo
 from reqnn.commands.base import NOT_OK, OK
 from reqnn.data.scanned import COPIES
 

@@ -14,7 +14,7 @@ from reqnn.errors import InputError
 from reqnn.train import fit, load_run
 from reqnn.train.checkpoint import STATE
 from reqnn.train.distance import chamfer_distance
-from reqnn.train.reconstruction import evaluate_reconstruction
+from reqnn.train.evaluation import evaluate_reconstruction
 from reqnn.train.training import Training
 from reqnn.train.weights import load_tensors
 

@@ -7,11 +7,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from experiments.autoencoders.frame import FrameDecoder
 from reqnn.errors import InputError
 from reqnn.revision.module import RevisedModel
 from reqnn.revision.outputs import to_outputs
 from reqnn.tensor import QuaternionTensor
-from reqnn.zoo.autoencoder_frame import FrameDecoder
 
 
 def encode(net: Any, points: Tensor) -> Tensor:

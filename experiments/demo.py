@@ -1,4 +1,4 @@
-"""`reqnn demo`: the point of the project in five minutes, on scanned objects that ship with it."""
+"""`python -m experiments demo`: the point of the project in five minutes, on scanned objects that ship with it."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Demo(Command):
     again.
 
     Examples:
-        reqnn demo --out demo
+        python -m experiments demo --out demo
     """
 
     out: str = "demo"
@@ -203,7 +203,7 @@ def _write(rows: list[Row], folder: Path) -> list[Path]:
 
 
 def _draw(runs: dict[str, Run], test: PointClouds, folder: Path) -> list[Path]:
-    from reqnn.commands.pictures import draw_answers
+    from experiments.pictures.answers import draw_answers
 
     networks = {"DGCNN": runs[ORIGINAL].model, "REQNN of it": runs[FULL].model}
     title = "Trained on upright objects, then rotated: what each network calls it"

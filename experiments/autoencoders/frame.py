@@ -6,13 +6,13 @@ its mirror plane, and so would the points. The third axis of the frame here is a
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import torch
 import torch.nn as nn
 
-from reqnn.models.autoencoder import Decoder, Latent
+from experiments.autoencoders.network import Decoder, Latent
+from reqnn.rules import module_rule
 from reqnn.rules.paper.cross_product import cross_product
 from reqnn.tensor import QuaternionTensor
 
@@ -95,11 +95,13 @@ def _unit(x: Any) -> Any:
     return x * (x.squared_norm() + EPS).rsqrt()
 
 
+@module_rule(Latent)
 def with_axes(latent: Latent, features: QuaternionTensor) -> FramedLatent | None:
     """The replacement of `Latent`."""
     return FramedLatent(features.components.shape[-1], latent.out_features) if _framed(latent, features) else None
 
 
+@module_rule(Decoder)
 def in_a_frame(decoder: Decoder, latent: QuaternionTensor) -> FrameDecoder | None:
     """The replacement of `Decoder`."""
     if not _framed(decoder, latent):
@@ -110,7 +112,3 @@ def in_a_frame(decoder: Decoder, latent: QuaternionTensor) -> FrameDecoder | Non
 def _framed(module: Latent | Decoder, x: QuaternionTensor) -> bool:
     """Whether more than the paper's rules may be used, and there are vectors to make a frame of."""
     return module.cross_product and not x.context.strict and x.components.shape[0] == 3
-
-
-MODULE_RULES: dict[type[nn.Module], Callable[..., Any]] = {Latent: with_axes, Decoder: in_a_frame}
-"""What replaces the modules of an autoencoder when it is revised."""

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from reqnn.train.cloud_pictures import camera, draw_grid
+from experiments.pictures.clouds import camera, draw_grid
 
 
 @pytest.mark.parametrize("up", ["x", "y", "z"])

@@ -1,0 +1,1 @@
+"""Pictures of clouds, of evaluations and of the demo."""
