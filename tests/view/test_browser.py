@@ -86,6 +86,7 @@ def test_rotate_shuffle_drop_and_open(tab, page, tmp_path):
     _, revised = texts(tab)
     assert re.search(r"✓ right, same as upright\s+teapot", revised)
 
+    page.changed.set()  # an answer is under way while the file is refused: it must not erase the message
     (tmp_path / "mine.xyz").write_text("1 2 3\n4 five 6")
     tab.locator("input[type=file]").set_input_files(tmp_path / "mine.xyz")
     tab.get_by_text("mine.xyz cannot be read as .xyz").wait_for()

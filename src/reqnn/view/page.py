@@ -57,8 +57,8 @@ class Page:
         self.angles = [gui.add_slider(f"rotate {axis}", -180, 180, 1, 0) for axis in "xyz"]
         for slider in self.angles:
             slider.on_update(self._slide)
-        turn = gui.add_button_group("orientation", ("random", "upright"))
-        turn.on_click(lambda _: self._rotate(_random() if turn.value == "random" else np.array([1.0, 0, 0, 0])))
+        orientation = gui.add_button_group("orientation", ("random", "upright"))
+        orientation.on_click(lambda _: self._rotate(_random() if orientation.value == "random" else np.array([1.0, 0, 0, 0])))
         change = gui.add_button_group("points", ("shuffle points", "drop 30 % of points", "all points"))
         actions = {"shuffle points": Shown.shuffled, "drop 30 % of points": lambda one: one.without(DROPPED)}
         change.on_click(lambda _: self._show(lambda: actions.get(change.value, Shown.whole)(self.shown)))
@@ -69,7 +69,7 @@ class Page:
             self.channel = gui.add_slider("channel", 1, 16, 1, 1)
             for control in (self.arrows, self.layer, self.channel):
                 control.on_update(lambda _: self.changed.set())
-        self.note = gui.add_html("")
+        self.note, self.error = gui.add_html(""), gui.add_html("")  # two: the thread of predictions writes the note
 
     def _open(self, name: str) -> Shown:
         points = self.comparison.points
@@ -83,8 +83,9 @@ class Page:
         try:
             self.shown = make().rotated(self.shown.rotation)
         except InputError as error:
-            self.note.content = _paragraph(str(error), RED)
+            self.error.content = _paragraph(str(error), RED)
             return
+        self.error.content = ""
         self._draw_cloud()
 
     def _slide(self, event: Any) -> None:
@@ -124,7 +125,7 @@ class Page:
                 if self.layers:
                     self._draw_arrows(shown)
             except Exception as error:  # of a network: the page stays, for another object
-                self.note.content = _paragraph(f"{type(error).__name__}: {error}", RED)
+                self.error.content = _paragraph(f"{type(error).__name__}: {error}", RED)
 
     def _draw_arrows(self, shown: Shown) -> None:
         try:
