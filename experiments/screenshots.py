@@ -44,6 +44,7 @@ class Screenshots(Command):
             page.object.value = self.object
             tab.goto(page.url())
             tab.get_by_text(f"{self.object}, ").first.wait_for()
+            tab.locator(".mantine-Notification-closeButton").click()  # "software rendering": true of this browser only
             for name, angles in (("upright", (0, 0, 0)), ("rotated", self.angles)):
                 for place, angle in enumerate(angles):
                     box = tab.get_by_role("textbox").nth(place)
