@@ -10,18 +10,10 @@ from typing import Any
 
 from reqnn.errors import InputError
 
-MOVED = [
-    "paper",
-    "compare",
-    "bench",
-    "bench-align",
-    "autoencoders",
-    "export-weights",
-    "demo",
-    "reconstruct",
-    "data-make",
-    "data-download",
-]
+MOVED = (
+    *("paper", "compare", "bench", "bench-align", "autoencoders", "export-weights", "demo", "reconstruct"),
+    *("data-make", "data-download"),
+)
 """Commands that ``python -m experiments`` runs: `reqnn paper` …, `reqnn data make` and `reqnn data download`."""
 
 ROOT = Path(__file__).resolve().parents[3]
