@@ -13,7 +13,7 @@ import torch
 
 from reqnn.cli import main
 from reqnn.commands import COMMANDS
-from reqnn.commands.loading import example_inputs, parse_shape
+from reqnn.commands.networks import example_inputs, parse_shape
 from reqnn.errors import InputError, NoRuleError, Stopped
 
 NETWORKS = """

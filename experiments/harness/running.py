@@ -23,8 +23,8 @@ from experiments.harness.trial import Trial, in_order, run_folder, run_settings,
 from reqnn.commands.base import BAD_INPUT, OK
 from reqnn.errors import ReqnnError, Stopped
 from reqnn.train.evaluation import evaluate
-from reqnn.train.lock import locked
 from reqnn.train.loop import fit
+from reqnn.train.processes import locked
 from reqnn.train.run import load_run
 
 

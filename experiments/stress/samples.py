@@ -19,7 +19,7 @@ from reqnn.data.shape_file import read_shape
 from reqnn.extras import need
 from reqnn.train.checkpoint import STATE, Progress, load_state, save_state
 from reqnn.train.config import TrainConfig, load_config
-from reqnn.train.lock import locked
+from reqnn.train.processes import locked
 from reqnn.train.run import build_network, load_run, save_weights
 from reqnn.train.weights import checksum, model_tensors
 

@@ -15,8 +15,6 @@ from reqnn.errors import ReqnnError, Stopped
 from reqnn.version import __version__
 
 DESCRIPTION = "Rotation-equivariant, permutation-invariant networks for 3D point clouds, revised from ordinary ones."
-
-
 Commands = Mapping[str, type[Command]]
 
 
@@ -43,40 +41,33 @@ def main(
     arguments: Sequence[str] | None = None, commands: Commands = COMMANDS, prog: str = "reqnn", text: str = DESCRIPTION
 ) -> int:
     """Run a command; the exit code: 0 ok, 1 an audit that fails, 2 bad input or no rule, 3 unexpected, 130 interrupted."""
+    words, debug = sys.argv[1:] if arguments is None else list(arguments), False
     try:
         try:
-            return _run(sys.argv[1:] if arguments is None else list(arguments), commands, prog, text)
+            if words == ["--version"]:
+                print(f"reqnn {__version__}")
+                return OK
+            if commands is COMMANDS and (code := hand_over(words)) is not None:
+                return code
+            command = parse(words, commands, prog, text)
+            debug = command.debug
+            return command.run()
         finally:
             sys.stdout.flush()
-    except BrokenPipeError:  # the reader, `head` say, has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return OK
-
-
-def _run(arguments: list[str], commands: Commands, prog: str, text: str) -> int:
-    if arguments == ["--version"]:
-        print(f"reqnn {__version__}")
-        return OK
-    debug = False
-    try:
-        if commands is COMMANDS and (code := hand_over(arguments)) is not None:
-            return code
-        command = parse(arguments, commands, prog, text)
-        debug = command.debug
-        return command.run()
     except (KeyboardInterrupt, Stopped):
         print("interrupted", file=sys.stderr)
         return INTERRUPTED
-    except BrokenPipeError:
-        raise
+    except BrokenPipeError:  # the reader, `head` say, has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return OK
     except Exception as error:
         if debug:
             raise
-        foreseen = isinstance(error, (ReqnnError, OSError))  # OSError: a full disk, no permission
-        print(f"error: {error}" if foreseen else f"error: {type(error).__name__}: {error}", file=sys.stderr)
-        if not foreseen:
-            print("(--debug shows where)", file=sys.stderr)
-        return BAD_INPUT if foreseen else UNEXPECTED
+        if isinstance(error, (ReqnnError, OSError)):  # OSError: a full disk, no permission
+            print(f"error: {error}", file=sys.stderr)
+            return BAD_INPUT
+        print(f"error: {type(error).__name__}: {error}\n(--debug shows where)", file=sys.stderr)
+        return UNEXPECTED
 
 
 if __name__ == "__main__":

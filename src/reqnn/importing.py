@@ -17,10 +17,14 @@ def find(target: str) -> Any:
     place, _, name = target.rpartition(":")
     if not place or not name:
         raise InputError(f"{target!r} names no class; write MODULE:CLASS or path/to/file.py:CLASS")
+    from torch import nn
+
     found: Any = _module(place)
     for part in name.split("."):
         if not hasattr(found, part):
-            raise InputError(f"{place} has no '{name}'{_instead(found, part)}")
+            networks = [key for key, value in vars(found).items() if isinstance(value, type) and issubclass(value, nn.Module)]
+            listed = f"; its networks are {', '.join(networks[:8])}" if networks else ""
+            raise InputError(f"{place} has no '{name}'{did_you_mean(part, dir(found)) or listed}")
         found = getattr(found, part)
     return found
 
@@ -87,11 +91,3 @@ def _module(place: str) -> ModuleType:
         raise InputError(f"{place} needs the module {error.name!r}, which is not installed here") from error
     except Exception as error:
         raise InputError(f"importing {place} fails ({type(error).__name__}: {error})") from error
-
-
-def _instead(found: Any, wanted: str) -> str:
-    """A hint: similar names, or the networks of the module."""
-    from torch import nn
-
-    networks = [name for name, value in vars(found).items() if isinstance(value, type) and issubclass(value, nn.Module)]
-    return did_you_mean(wanted, dir(found)) or (f"; its networks are {', '.join(networks[:8])}" if networks else "")

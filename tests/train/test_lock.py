@@ -12,12 +12,12 @@ import pytest
 from reqnn.data import PointClouds
 from reqnn.errors import InputError
 from reqnn.train import fit
-from reqnn.train.lock import locked
+from reqnn.train.processes import locked
 
 HOLD = """
 import os, sys, time
 from pathlib import Path
-from reqnn.train.lock import locked
+from reqnn.train.processes import locked
 with locked(Path(sys.argv[1])) as holder:
     assert holder is None
     Path(sys.argv[1]).with_suffix(".ready").touch()

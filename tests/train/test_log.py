@@ -4,7 +4,7 @@ from pathlib import Path
 import pytest
 
 from reqnn.train import log
-from reqnn.train.log import Display, clock, draw_curve
+from reqnn.train.log import Display, draw_curve
 from reqnn.train.task import Classification, Reconstruction
 
 ROW = {"epoch": 1, "step": 5, "train_loss": 1.25, "train_accuracy": 0.5, "validation_accuracy": 0.25}
@@ -48,8 +48,12 @@ def test_nothing_where_silent(capsys: pytest.CaptureFixture) -> None:
     assert capsys.readouterr().out == ""
 
 
-def test_times_are_read_like_a_clock() -> None:
-    assert [clock(s) for s in (0, 65, 3725.9)] == ["0:00:00", "0:01:05", "1:02:05"]
+def test_times_are_read_like_a_clock(capsys: pytest.CaptureFixture) -> None:
+    with Display(Classification(), epochs=1, steps=3, start=0, batch=8) as shown:
+        for shown.pace in (0, 32.5, 1862.95):
+            shown.epoch({**ROW, "step": 1}, best=0.25)
+    left = [line.rpartition("clouds/s  ")[2] for line in capsys.readouterr().out.splitlines()]
+    assert left == ["0:00:00 left", "0:01:05 left", "1:02:05 left"]
 
 
 def test_a_small_distance_is_shown_with_its_digits(capsys: pytest.CaptureFixture) -> None:

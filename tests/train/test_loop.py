@@ -13,7 +13,7 @@ from reqnn.data.dataset import PointClouds
 from reqnn.errors import InputError, Stopped
 from reqnn.train import fit, load_run, loop
 from reqnn.train.checkpoint import STATE
-from reqnn.train.training import Training
+from reqnn.train.loop import Training
 from reqnn.train.weights import load_tensors
 
 REQNN = {"model": "dgcnn", "equivariant": True, "options": {"width": 0.0625, "k": 4}}

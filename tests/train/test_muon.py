@@ -12,8 +12,8 @@ from reqnn.data.dataset import PointClouds
 from reqnn.errors import Stopped
 from reqnn.train import fit
 from reqnn.train.checkpoint import STATE
+from reqnn.train.loop import Training
 from reqnn.train.optimization import Muon, hidden_and_rest, make_optimizer, orthogonalise
-from reqnn.train.training import Training
 from reqnn.train.weights import load_tensors
 from reqnn.zoo import create_model
 

@@ -13,7 +13,7 @@ from reqnn.data.dataset import PointClouds
 from reqnn.data.sets import SETS, NamedSet
 from reqnn.errors import InputError, Stopped
 from reqnn.train import evaluate_segmentation, fit, load_run, preset
-from reqnn.train import training as steps
+from reqnn.train import loop as steps
 from reqnn.train.batches import Batches, targets
 from reqnn.train.evaluation import task_of
 from reqnn.train.task import Segmentation, make_task

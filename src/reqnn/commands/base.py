@@ -55,6 +55,17 @@ def busy(message: str) -> AbstractContextManager[Any]:
     return stderr.status(message) if stderr.is_terminal else nullcontext()
 
 
+def progress(items: Iterable[Any], what: str, total: int) -> Iterator[Any]:
+    """The items one by one, with a bar on stderr if that is a terminal."""
+    from rich.console import Console
+    from rich.progress import Progress
+
+    stderr = Console(stderr=True)
+    silent = total < 2 or not stderr.is_terminal
+    with Progress(console=stderr, transient=True, disable=silent, redirect_stdout=sys.stdout.isatty()) as bar:
+        yield from bar.track(items, total, description=what)
+
+
 def optional(metavar: str, **more: Any) -> Any:
     """For `Annotated`: an option whose help text names its default."""
     import tyro
@@ -86,16 +97,14 @@ def show_written(paths: Iterable[Path]) -> None:
 
 def write_json(data: dict[str, Any], path: str | Path) -> None:
     """Write JSON to a file, or to stdout if the path is "-"."""
-    text = json.dumps(data, indent=2, ensure_ascii=False, default=str) + "\n"
+    target, text = Path(path), printable(json.dumps(data, indent=2, ensure_ascii=False, default=str) + "\n")
     if path == "-":
-        sys.stdout.write(printable(text))
-        return
-    from reqnn.data.files import atomic_file
-
-    target, content = Path(path), printable(text)
-    if target.exists() and not target.is_file():  # a device or a pipe is written to, not replaced
+        sys.stdout.write(text)
+    elif target.exists() and not target.is_file():  # a device or a pipe is written to, not replaced
         with writing(f"--json {path}"):
-            target.write_text(content, encoding="utf-8")
-        return
-    with atomic_file(target) as partial:
-        partial.write_text(content, encoding="utf-8")
+            target.write_text(text, encoding="utf-8")
+    else:
+        from reqnn.data.files import atomic_file
+
+        with atomic_file(target) as partial:
+            partial.write_text(text, encoding="utf-8")

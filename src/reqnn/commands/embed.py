@@ -5,16 +5,13 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import tyro
 
-from reqnn.commands.base import NOT_OK, OK, Command, console, optional
+from reqnn.commands.base import NOT_OK, OK, Command, optional
 from reqnn.commands.on_ray import OnRay
 from reqnn.errors import InputError
-
-if TYPE_CHECKING:
-    from torch import Tensor
 
 
 @dataclass(kw_only=True)
@@ -46,7 +43,11 @@ class Embed(OnRay, Command):
 
     def run(self) -> int:
         """Read, embed, write."""
+        import numpy as np
+
+        from reqnn.data.files import atomic_file
         from reqnn.deploy import embed
+        from reqnn.extras import need
         from reqnn.pretrained import cloud_in_any_pose, find_files, load
 
         if self.engine == "ray":
@@ -64,21 +65,12 @@ class Embed(OnRay, Command):
                 print(f"error: {error}", file=sys.stderr)
         if not clouds:
             raise InputError("none of the files can be read")
-        _write(out, list(clouds), embed(list(clouds.values()), net))
-        console().print(f"wrote {out}: {len(clouds)} files", highlight=False, soft_wrap=True)
+        rows = embed(list(clouds.values()), net).float().numpy()
+        with atomic_file(out) as partial:
+            if out.suffix == ".npz":
+                np.savez(partial, files=np.array(list(clouds)), embeddings=rows)
+            else:
+                table = need("pyarrow").table({"files": list(clouds), "embeddings": list(rows)})
+                need("pyarrow.parquet").write_table(table, partial)
+        print(f"wrote {out}: {len(clouds)} files")
         return NOT_OK if failed else OK
-
-
-def _write(out: Path, files: list[str], embeddings: Tensor) -> None:
-    import numpy as np
-
-    from reqnn.data.files import atomic_file
-    from reqnn.extras import need
-
-    rows = embeddings.float().numpy()
-    with atomic_file(out) as partial:
-        if out.suffix == ".npz":
-            np.savez(partial, files=np.array(files), embeddings=rows)
-            return
-        table = need("pyarrow").table({"files": files, "embeddings": list(rows)})
-        need("pyarrow.parquet").write_table(table, partial)

@@ -52,6 +52,9 @@ COLUMNS: dict[str, dict[str, str]] = {
 SHARES = {"classification": "accuracy", "segmentation": "mIoU"}
 """Task → what is shown by class."""
 
+ANGLE_SHAPES = 400
+"""Shapes in the plot of accuracy against rotation angle, at most."""
+
 
 @dataclass(kw_only=True)
 class Eval(Command):
@@ -91,9 +94,7 @@ class Eval(Command):
     limit: Annotated[int | None, optional("INT")] = None
     """Test on this many shapes only, drawn by the seed."""
     angles: int = 7
-    """Angles from 0° to 180° in the plot of accuracy against rotation angle; 0 for no plot."""
-    angle_limit: int = 400
-    """Shapes of that plot, at most."""
+    """Angles from 0° to 180° in the plot of accuracy against rotation angle, for at most 400 shapes; 0 for no plot."""
     emd: int = 0
     """Reconstruction: shapes to compute the exact earth mover's distance for; 0.1 s each at 1024 points."""
     batch: int = 32
@@ -109,52 +110,49 @@ class Eval(Command):
         """Test each run under each protocol; print, write and, in a clone, draw."""
         if not self.runs:
             raise InputError("name at least one run: a folder that `reqnn train` wrote, or a weights file")
+        from reqnn.provenance import provenance
         from reqnn.revision.report import count_parameters
         from reqnn.train import evaluation
 
         loaded = self._load_all()
-        task = next(iter(loaded.values()))[0].config.task
-        name_of = "evaluate" if task == "classification" else f"evaluate_{task}"
+        first = next(iter(loaded.values()))[0]
+        task = first.config.task
+        evaluate = getattr(evaluation, "evaluate" if task == "classification" else f"evaluate_{task}")
         settings: dict[str, Any] = {"copies": self.copies, "seed": self.seed, "batch": self.batch}
         settings |= {"emd": self.emd} if task == "reconstruction" else {}
-        found: dict[str, list[Any]] = {name: [] for name in loaded}
+        angles = [180 * i / (self.angles - 1) for i in range(self.angles)] if self.angles > 1 else []
+        curves: dict[str, list[float]] = {}
+        found: dict[str, list[Any]] = {}
+        records = []
         for name, (run, clouds) in loaded.items():
-            for protocol in self.protocol:
-                with busy(f"{name}: {len(clouds)} shapes under {protocol}"):
-                    found[name].append(getattr(evaluation, name_of)(run.model, clouds, protocol, **settings))
-        records = [
-            {
-                "run": name,
-                "epoch": run.row.get("epoch"),
-                "config": run.config.without_folders(),
-                "parameters": count_parameters(run.model),
-                "results": [result.to_dict() for result in found[name]],
-            }
-            for name, (run, _) in loaded.items()
-        ]
-        report = {"runs": records, **(self._angles(loaded) if task == "classification" else {})}
-        paths = [self._write(loaded, report)]
+            with busy(f"{name}: {len(clouds)} shapes"):
+                found[name] = [evaluate(run.model, clouds, protocol, **settings) for protocol in self.protocol]
+                if angles and task == "classification":
+                    some = subset(clouds, ANGLE_SHAPES, self.seed)
+                    curves[name] = evaluation.accuracy_by_angle(run.model, some, angles, self.seed, self.batch)
+            records.append(
+                {
+                    "run": name,
+                    "epoch": run.row.get("epoch"),
+                    "config": run.config.without_folders(),
+                    "parameters": count_parameters(run.model),
+                    "results": [result.to_dict() for result in found[name]],
+                }
+            )
+        report: dict[str, Any] = {"runs": records}
+        report |= {"angles": angles, "accuracy_by_angle": curves} if task == "classification" else {}
+        folder = make_folder(self.out or (first.folder or Path()) / "evaluation")
+        for target in (folder / "evaluation.json", self.json):
+            if target is not None:
+                write_json({**report, "provenance": provenance()}, target)
         pictures = from_clone("pictures.evaluation")
-        if pictures is not None:
-            paths += pictures.draw(task, loaded, found, report, paths[0].parent, self.seed)
+        drawn = [] if pictures is None else pictures.draw(task, loaded, found, report, folder, self.seed)
         if self.json != "-":
             console().print(overall(task, found))
             if task in SHARES:
                 console().print(by_class(found, SHARES[task]))
-            show_written(paths)
+            show_written([folder / "evaluation.json", *drawn])
         return OK
-
-    def _angles(self, loaded: dict[str, tuple[Run, PointClouds]]) -> dict[str, Any]:
-        """Accuracy against the rotation angle, for JSON."""
-        from reqnn.train.evaluation import accuracy_by_angle
-
-        angles = [180 * i / (self.angles - 1) for i in range(self.angles)] if self.angles > 1 else []
-        curves: dict[str, list[float]] = {}
-        for name, (run, clouds) in loaded.items() if angles else ():
-            some = subset(clouds, self.angle_limit, self.seed)
-            with busy(f"{name}: {len(some)} shapes at {len(angles)} angles"):
-                curves[name] = accuracy_by_angle(run.model, some, angles, self.seed, self.batch)
-        return {"angles": angles, "accuracy_by_angle": curves}
 
     def _load_all(self) -> dict[str, tuple[Run, PointClouds]]:
         """The runs on their device, by their names in tables, and their test clouds; all must have the same task."""
@@ -179,17 +177,6 @@ class Eval(Command):
             title = run_title(run)
             loaded[f"{title} ({path})" if title in loaded else title] = run, subset(clouds, self.limit, self.seed)
         return loaded
-
-    def _write(self, loaded: dict[str, tuple[Run, PointClouds]], report: dict[str, Any]) -> Path:
-        """Write evaluation.json, and to --json."""
-        from reqnn.provenance import provenance
-
-        first = next(iter(loaded.values()))[0].folder
-        path = make_folder(self.out or (first or Path()) / "evaluation") / "evaluation.json"
-        for target in (path, self.json):
-            if target is not None:
-                write_json({**report, "provenance": provenance()}, target)
-        return path
 
 
 def overall(task: str, found: dict[str, list[Any]]) -> Table:

@@ -33,10 +33,8 @@ def hand_over(arguments: Sequence[str]) -> int | None:
     for size in (1, 2):
         name = "-".join(arguments[:size])
         if len(arguments) >= size and name in MOVED:
-            experiments = from_clone("__main__")
-            if experiments is None:
-                what = f"reqnn {' '.join(arguments[:size])} is not part of the package"
-                raise InputError(f"{what}; run it from a clone of its repository: python -m experiments {name}")
-            code: int = experiments.main([name, *arguments[size:]])
-            return code
+            if (experiments := from_clone("__main__")) is not None:
+                return int(experiments.main([name, *arguments[size:]]))
+            what = f"reqnn {' '.join(arguments[:size])} is not part of the package"
+            raise InputError(f"{what}; run it from a clone of its repository: python -m experiments {name}")
     return None

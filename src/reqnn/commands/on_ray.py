@@ -10,7 +10,7 @@ from typing import Annotated, Literal
 
 import tyro
 
-from reqnn.commands.base import NOT_OK, OK, console, optional
+from reqnn.commands.base import NOT_OK, OK, optional, progress
 from reqnn.errors import InputError
 
 
@@ -32,26 +32,23 @@ class OnRay:
         self, task: str, sources: Sequence[str], out: str | None, network: str, points: int | None, seed: int, top: int = 5
     ) -> int:
         """Answer what has no results yet; print the counts."""
-        from rich.console import Console
-        from rich.progress import track
-
         from reqnn.deploy.ray_engine import answer_shards
         from reqnn.deploy.shards import Job, find_shards
         from reqnn.pretrained import load
 
         if out is None:
             raise InputError("--engine ray writes a folder of Parquet files: name it with --out FOLDER")
-        net, stderr = load(network), Console(stderr=True)
+        net = load(network)
         job = Job(task, out.rstrip("/"), points or net.card["points"], seed, top)
         shards = find_shards(sources, self.shard)
         weights = hashlib.sha256(b"".join(x.numpy().tobytes() for x in net.state_dict().values())).hexdigest()
         todo = job.begin(shards, f"{network} {weights}")
         found = answer_shards(job, net, todo, self.address, self.workers) if todo else iter(())
         answered, failed = 0, 0
-        for done in track(found, task, len(todo), console=stderr, transient=True, disable=not stderr.is_terminal):
+        for done in progress(found, task, len(todo)):
             answered, failed = answered + done.answered, failed + done.failed
         there = f"; {len(shards) - len(todo)} of {len(shards)} shards were there" if len(todo) < len(shards) else ""
-        console().print(f"{out}: {answered} clouds answered, {failed} failed{there}", highlight=False, soft_wrap=True)
+        print(f"{out}: {answered} clouds answered, {failed} failed{there}")
         if failed:
             print(f"error: {failed} clouds failed; why is in {out}/failed", file=sys.stderr)
         return NOT_OK if failed else OK

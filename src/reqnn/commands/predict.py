@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Annotated, Any
 import tyro
 
 from reqnn.commands.answers import LINES, AnswerFile
-from reqnn.commands.base import NOT_OK, OK, Command, busy, optional, write_json
+from reqnn.commands.base import NOT_OK, OK, Command, busy, optional, progress, write_json
 from reqnn.commands.on_ray import OnRay
 from reqnn.errors import InputError, printable
 
@@ -99,8 +98,8 @@ class Predict(OnRay, Command):
             network, left, self.points, self.top, self.seed, self.rotations, drop_nan=self.drop_nan, robust=self.robust
         )
         done, failed, kept = 0, 0, []
-        with out or nullcontext(), _progress(len(left)) as advance:
-            for answer in chain(others, found):
+        with out or nullcontext():
+            for answer in chain(others, progress(found, "classifying", len(left))):
                 if "error" in answer:
                     failed += 1
                     print(f"error: {answer['error']}", file=sys.stderr)
@@ -112,35 +111,27 @@ class Predict(OnRay, Command):
                     out.write(answer)
                 if self.rotations or (target is not None and out is None):
                     kept.append(answer)
-                advance("skipped" not in answer)
         if target is not None and out is None:
             write_json({**settings, "versions": provenance()["versions"], "files": kept}, target)
         if self.rotations and target != "-":
-            _print_rotations([answer["rotated"] for answer in kept if "rotated" in answer])
-        _summary(done, failed, len(files) - len(left), others)
+            rotated = [answer["rotated"] for answer in kept if "rotated" in answer]
+            same = f"{sum(one['same'] == one['copies'] for one in rotated)} of {len(rotated)} files"
+            change = max((one["largest_change"] for one in rotated), default=0.0)
+            print(f"{same} keep their answer in every orientation; largest change of a probability {change:.1e}")
+        before, skipped = len(files) - len(left), Counter(one["skipped"] for one in others if "skipped" in one)
+        parts = [f"{done} classified"] + [f"{before} classified before"] * bool(before) + [f"{failed} failed"] * bool(failed)
+        parts += [f"{count} skipped ({reason})" for reason, count in skipped.most_common()]
+        if len(parts) > 1 or done > 1:  # more to say than that one was classified
+            print(", ".join(parts), file=sys.stderr)
         return NOT_OK if failed else OK
 
 
-@contextmanager
-def _progress(count: int) -> Iterator[Callable[[bool], None]]:
-    """A bar on stderr if that is a terminal; yields what advances it."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    stderr = Console(stderr=True)
-    silent = count < 2 or not stderr.is_terminal
-    with Progress(console=stderr, transient=True, disable=silent, redirect_stdout=sys.stdout.isatty()) as bar:
-        task = bar.add_task("classifying", total=count)
-        yield lambda counted: bar.advance(task, int(counted))
-
-
-def _summary(done: int, failed: int, before: int, others: Sequence[dict[str, Any]]) -> None:
-    """What happened to how many files, on stderr, if there is more to say than that one was classified."""
-    skipped = Counter(one["skipped"] for one in others if "skipped" in one)
-    parts = [f"{done} classified"] + [f"{before} classified before"] * bool(before) + [f"{failed} failed"] * bool(failed)
-    parts += [f"{count} skipped ({reason})" for reason, count in skipped.most_common()]
-    if len(parts) > 1 or done > 1:
-        print(", ".join(parts), file=sys.stderr)
+def _line(answer: dict[str, Any]) -> str:
+    line = ", ".join(f"{one['class']} {100 * one['probability']:.1f} %" for one in answer["top"])
+    if "rotated" in answer:
+        same, copies = answer["rotated"]["same"], answer["rotated"]["copies"]
+        line += f"; the same in {'all' if same == copies else f'{same} of'} {copies} orientations"
+    return f"{answer['file']}: {line}"
 
 
 def _list_weights() -> int:
@@ -154,26 +145,7 @@ def _list_weights() -> int:
             print(name)
             continue
         with reading(name, "a model card"):
-            print(_card_line(name, card))
+            kind = f"{card['network']} by the rules {card['config']['rules']}" if card["equivariant"] else card["network"]
+            reached = f"{100 * card['test']['rotated']:.2f} % of the test shapes in any orientation"
+            print(f"{name}: {kind}, {len(card['classes'])} classes of {card['data']}, {reached}")
     return OK
-
-
-def _card_line(name: str, card: dict[str, Any]) -> str:
-    kind = f"{card['network']} by the rules {card['config']['rules']}" if card["equivariant"] else card["network"]
-    reached = f"{100 * card['test']['rotated']:.2f} % of the test shapes in any orientation"
-    return f"{name}: {kind}, {len(card['classes'])} classes of {card['data']}, {reached}"
-
-
-def _line(answer: dict[str, Any]) -> str:
-    line = ", ".join(f"{one['class']} {100 * one['probability']:.1f} %" for one in answer["top"])
-    if "rotated" in answer:
-        same, copies = answer["rotated"]["same"], answer["rotated"]["copies"]
-        line += f"; the same in {'all' if same == copies else f'{same} of'} {copies} orientations"
-    return f"{answer['file']}: {line}"
-
-
-def _print_rotations(found: Sequence[dict[str, Any]]) -> None:
-    kept = sum(one["same"] == one["copies"] for one in found)
-    change = max((one["largest_change"] for one in found), default=0.0)
-    keep = f"{kept} of {len(found)} files keep their answer in every orientation"
-    print(f"{keep}; largest change of a probability {change:.1e}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
@@ -46,7 +47,10 @@ class Train(Command):
     @classmethod
     def defaults(cls, arguments: Sequence[str]) -> Train:
         """The settings of the preset and the network, or those of the run to resume."""
-        given = {option: value for option in OPTIONS if (value := _value(arguments, f"--{option}")) is not None}
+        parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False)
+        for option in OPTIONS:
+            parser.add_argument(f"--{option}", nargs="?")
+        given = {name: value for name, value in vars(parser.parse_known_args(arguments)[0]).items() if value}
         settings = Path(given.get("out", "")) / "config.json"
         if "--resume" in arguments and "out" in given and settings.is_file():
             return cls(config=_without_flags(load_config(settings), arguments))
@@ -74,12 +78,3 @@ def _without_flags(config: TrainConfig, arguments: Sequence[str]) -> TrainConfig
     unset: dict[str, Any] = {name: True for name in flags if f"--no-{name}" in arguments}
     unset |= {name: False for name in flags if f"--{name}" in arguments}
     return replace(config, **unset)
-
-
-def _value(arguments: Sequence[str], option: str) -> str | None:
-    """The value of an option on the command line, before it is parsed."""
-    found = None
-    for word, following in zip(arguments, [*arguments[1:], None], strict=True):
-        if word.partition("=")[0] == option:
-            found = word.partition("=")[2] if "=" in word else following
-    return found

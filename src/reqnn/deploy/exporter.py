@@ -170,7 +170,7 @@ def _in_double(
         return {"twin": _run(program.module())}
     try:
         _write_onnx(program, args, beside)
-        return {"twin": load_onnx(beside)}
+        return {"twin": _load_onnx(beside)}
     except ExportError as error:
         logging.getLogger(__name__).info("not compared in float64: %s", error)
         return {}
@@ -178,29 +178,18 @@ def _in_double(
         beside.unlink(missing_ok=True)
 
 
-def _write_pt2(program: Any, args: tuple[Tensor, ...], path: Path) -> None:
-    torch.export.save(program, path)
-
-
 def _write_onnx(program: Any, args: tuple[Tensor, ...], path: Path) -> None:
     need("onnx")
     names = ["points"] if len(args) == 1 else [f"input{i}" for i in range(len(args))]
-    options: dict[str, Any] = {"dynamo": True, "external_data": False, "verbose": False, "input_names": names}
-    table = translations()
+    options: dict[str, Any] = {"input_names": names, "custom_translation_table": translations()}
     try:
-        torch.onnx.export(program, args, path, custom_translation_table=table, **options)
+        torch.onnx.export(program, args, path, dynamo=True, external_data=False, verbose=False, **options)
     except Exception as error:
         lines = [line for line in str(error).splitlines() if "Error'" in line] or [type(error).__name__]
         raise ExportError(f"the network cannot be written in ONNX ({lines[0].strip()}); format='pt2' may do") from error
 
 
-def load_pt2(path: Path) -> Run:
-    """An exported program as a function."""
-    return _run(torch.export.load(path).module())
-
-
-def load_onnx(path: Path) -> Run:
-    """A session of ONNX Runtime as a function."""
+def _load_onnx(path: Path) -> Run:
     runtime = need("onnxruntime")
     options = runtime.SessionOptions()
     options.intra_op_num_threads, options.log_severity_level = torch.get_num_threads(), 3
@@ -244,7 +233,14 @@ class Format(NamedTuple):
     add: Callable[[Path, str], None]
 
 
-FORMATS = {"pt2": Format(_write_pt2, load_pt2, _add_to_pt2), "onnx": Format(_write_onnx, load_onnx, _add_to_onnx)}
+FORMATS = {
+    "pt2": Format(
+        lambda program, args, path: torch.export.save(program, path),
+        lambda path: _run(torch.export.load(path).module()),
+        _add_to_pt2,
+    ),
+    "onnx": Format(_write_onnx, _load_onnx, _add_to_onnx),
+}
 
 
 @contextmanager

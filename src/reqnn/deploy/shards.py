@@ -11,7 +11,7 @@ import io
 import json
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
@@ -25,9 +25,8 @@ from reqnn.data.shape_file import SUFFIXES
 from reqnn.deploy.embedding import embed
 from reqnn.errors import InputError, check_least
 from reqnn.extras import need
-from reqnn.points import collate
 from reqnn.pretrained import cloud_in_any_pose
-from reqnn.pretrained.classify import cloud_of_vertices
+from reqnn.pretrained.classify import answer_each, attempt, cloud_of_vertices
 from reqnn.train.prediction import predict
 
 TABLES = (".parquet", ".h5", ".hdf5")
@@ -49,21 +48,15 @@ class Shard:
 
     def clouds(self, points: int, seed: int) -> Iterator[Tensor | str]:
         """The clouds (points, 3), centred and scaled, or why one cannot be read; in the order of `names`."""
-        readers: list[Callable[[], Tensor]]
         if self.rows is None:
-            readers = [partial(_read_file, file, points, seed) for file in self.files]
-        else:
-            try:
-                rows = _read_rows(self.files[0], self.rows)
-            except Exception as error:  # pyarrow and h5py raise what they like on a damaged file
-                yield from [f"{self.files[0]} cannot be read: {error}"] * len(self.rows)
-                return
-            readers = [partial(_read_row, row, points, seed, name) for row, name in zip(rows, self.names, strict=True)]
-        for read in readers:
-            try:
-                yield read()
-            except (InputError, OSError) as error:
-                yield str(error)
+            yield from (attempt(file, _read_file, file, points, seed) for file in self.files)
+            return
+        try:
+            rows = _read_rows(self.files[0], self.rows)
+        except Exception as error:  # pyarrow and h5py raise what they like on a damaged file
+            yield from [f"{self.files[0]} cannot be read: {error}"] * len(self.rows)
+            return
+        yield from (attempt(name, _read_row, row, points, seed, name) for row, name in zip(rows, self.names, strict=True))
 
 
 @dataclass(frozen=True)
@@ -104,18 +97,10 @@ class Job:
 
     def work(self, network: Any, shard: Shard) -> tuple[int, int]:
         """Read, answer and write a shard; the numbers of clouds that were answered and that failed."""
-        found = list(shard.clouds(self.points, self.seed))
-        rows: dict[int, Any] = {}
-        errors = {place: cloud for place, cloud in enumerate(found) if isinstance(cloud, str)}
-        clouds = {place: cloud for place, cloud in enumerate(found) if isinstance(cloud, Tensor)}
-        there = list(clouds)
-        for places, part in collate(list(clouds.values())).by_size(BATCH) if clouds else ():
-            members = [there[place] for place in places]
-            try:
-                rows |= dict(zip(members, self._answers(network, part), strict=True))
-            except InputError as error:  # too few points for the network
-                errors |= dict.fromkeys(members, str(error))
-        return self.write(shard, rows, errors)
+        clouds = list(shard.clouds(self.points, self.seed))
+        found = dict(enumerate(answer_each(shard.names, clouds, partial(self._answers, network))))
+        errors = {place: answer for place, answer in found.items() if isinstance(answer, str)}
+        return self.write(shard, {place: found[place] for place in found.keys() - errors.keys()}, errors)
 
     def write(self, shard: Shard, rows: dict[int, dict[str, Any]], errors: dict[int, str]) -> tuple[int, int]:
         """The failed ones first: once the results are there, the shard is done."""

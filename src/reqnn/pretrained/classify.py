@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import groupby
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -101,58 +100,54 @@ def classify(
     check_least(rotations, "rotations", 0)
     check_seed(seed)
     wanted = network.card["points"] if points is None else points
-    cleaning = {"drop_nan": drop_nan, "robust": robust}
-    matrices = random_matrix(rotations, torch.Generator().manual_seed(seed), torch.float64)
+    poses = (None, *random_matrix(rotations, torch.Generator().manual_seed(seed), torch.float64))
+
+    def read(file: str | Path) -> Tensor:
+        """A file upright and in all orientations, (1 + rotations, N, 3)."""
+        return torch.stack([cloud_in_any_pose(file, wanted, seed, pose, drop_nan, robust) for pose in poses])
+
+    def answers(clouds: Tensor) -> list[dict[str, Any]]:
+        logits = predict(network, clouds.flatten(0, 1), BATCH).double().unflatten(0, clouds.shape[:2])
+        found = []
+        for upright, *copies in logits.softmax(-1).unbind():
+            best = zip(*(x.tolist() for x in upright.topk(min(top, len(network.classes)))), strict=True)
+            listed = [{"class": network.classes[label], "probability": share} for share, label in best]
+            found.append({"points": clouds.shape[2], "top": listed})
+            if copies:
+                same = sum(int(one.argmax() == upright.argmax()) for one in copies)
+                change = max(float((one - upright).abs().max()) for one in copies)
+                found[-1]["rotated"] = {"copies": len(copies), "same": same, "largest_change": change}
+        return found
+
     for start in range(0, len(files), BATCH):
-        read = [_read(file, wanted, seed, cleaning) for file in files[start : start + BATCH]]
-        for _, group in groupby(read, key=lambda one: one[1] if isinstance(one[1], str) else len(one[1])):
-            for answer in _answers(network, list(group), top):
-                file = answer["file"]
-                if rotations and "top" in answer:
-                    try:
-                        answer["rotated"] = _rotated(network, file, wanted, seed, matrices, cleaning)
-                    except Exception as error:
-                        answer = {"file": file, "error": _why(file, error)}
-                yield {**answer, "file": printable(str(file))}
+        some = files[start : start + BATCH]
+        for file, answer in zip(some, answer_each(some, [attempt(file, read, file) for file in some], answers), strict=True):
+            yield {"file": printable(str(file)), **({"error": answer} if isinstance(answer, str) else answer)}
 
 
-def _why(file: str | Path, error: Exception) -> str:
-    """What went wrong with a file, with its name."""
-    said = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
-    return printable(said if str(file) in said else f"{file}: {said}")
+def answer_each(names: Sequence[Any], clouds: Sequence[Tensor | str], answers: Callable[[Tensor], list[Any]]) -> list[Any]:
+    """The answer to each cloud, clouds of one size together; or why it could not be read or answered, as text."""
+    found: list[Any] = list(clouds)
+    sizes: dict[torch.Size, list[int]] = {}
+    for i, cloud in enumerate(clouds):
+        if isinstance(cloud, Tensor):
+            sizes.setdefault(cloud.shape, []).append(i)
+    for places in sizes.values():
+        each = attempt(names[places[0]], answers, torch.stack([found[i] for i in places]))
+        if isinstance(each, str):  # it may be due to one of them
+            single = len(places) == 1
+            each = [each] if single else [answer_each([names[i]], [found[i]], answers)[0] for i in places]
+        for i, answer in zip(places, each, strict=True):
+            found[i] = answer
+    return found
 
 
-def _rotated(network: Any, file: str | Path, points: int, seed: int, matrices: Tensor, cleaning: dict) -> dict[str, Any]:
-    """How many rotated copies of a file get the same answer, and the largest change of a probability."""
-    clouds = [cloud_in_any_pose(file, points, seed, rotation, **cleaning) for rotation in (None, *matrices)]
-    upright, copies = predict(network, torch.stack(clouds), BATCH).double().softmax(-1).tensor_split([1])
-    same = int((copies.argmax(-1) == upright.argmax(-1)).sum())
-    return {"copies": len(copies), "same": same, "largest_change": float((copies - upright).abs().max())}
-
-
-def _read(file: str | Path, points: int, seed: int, cleaning: dict) -> tuple[str | Path, Tensor | str]:
+def attempt(name: str | Path, make: Callable[..., Any], *given: Any) -> Any:
+    """What `make` returns; or why it fails, as text with this name: one cloud does not end the run."""
     try:
-        return file, cloud_in_any_pose(file, points, seed, **cleaning)
+        return make(*given)
     except MissingPackageError:
         raise
-    except Exception as error:  # one file does not end the run
-        return file, _why(file, error)
-
-
-def _answers(network: Any, members: list[tuple[str | Path, Tensor | str]], top: int) -> list[dict[str, Any]]:
-    """Records of clouds of one size, or of unreadable files."""
-    clouds = [cloud for _, cloud in members if isinstance(cloud, Tensor)]
-    if not clouds:
-        return [{"file": file, "error": reason} for file, reason in members]
-    try:
-        probability = predict(network, torch.stack(clouds), BATCH).double().softmax(-1)
-    except Exception as error:  # such as too few points for the network
-        if len(members) > 1:  # it may be due to one of them
-            return [answer for member in members for answer in _answers(network, [member], top)]
-        return [{"file": file, "error": _why(file, error)} for file, _ in members]
-    answers = []
-    for (file, _), shares, labels in zip(members, *probability.topk(min(top, len(network.classes))), strict=True):
-        best = zip(labels.tolist(), shares.tolist(), strict=True)
-        listed = [{"class": network.classes[label], "probability": share} for label, share in best]
-        answers.append({"file": file, "points": len(clouds[0]), "top": listed})
-    return answers
+    except Exception as error:
+        said = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+        return printable(said if str(name) in said else f"{name}: {said}")

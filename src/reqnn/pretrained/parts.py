@@ -45,11 +45,8 @@ def segment_file(run: Run, path: Path, category: str, points: int | None = None,
     task = Segmentation(part_classes=tuple(part_classes(run.classes, names)))
     label = torch.tensor([names.index(category)])
     parts = task.answers(segment(run.model, seen[None], label, task), label)[0]
-    return {
-        "points": cloud,
-        "parts": parts[nearest(torch.from_numpy(cloud), torch.from_numpy(cloud[chosen]))],
-        "names": run.classes,
-    }
+    places = nearest(torch.from_numpy(cloud), torch.from_numpy(cloud[chosen]))
+    return {"points": cloud, "parts": parts[places], "names": run.classes}
 
 
 def categories(run: Run) -> tuple[str, ...]:

@@ -54,37 +54,24 @@ class Batches(Dataset[tuple[Tensor, Tensor]]):
         return self.steps_per_epoch * self.config.epochs
 
     def __getitem__(self, step: int) -> tuple[Tensor, Tensor]:
-        epoch, place = divmod(step, self.steps_per_epoch)
-        batch = self.config.batch
-        index = self._epoch_order(epoch)[place * batch : (place + 1) * batch]
-        points, labels = self.clouds.points[index], self.targets[index]
-        generator = torch.Generator().manual_seed(derived_seed(self.config.seed, AUGMENTATION, step))
+        config, (epoch, place) = self.config, divmod(step, self.steps_per_epoch)
+        index = self._epoch_order(epoch)[place * config.batch : (place + 1) * config.batch]
+        points, labels, augmentation = self.clouds.points[index], self.targets[index], self.augmentation
+        generator = torch.Generator().manual_seed(derived_seed(config.seed, AUGMENTATION, step))
         # Each process augments the whole batch, so that the result does not depend on their number.
-        if self.config.sampled_from:
-            points, labels = self._subset(points, labels, generator)
-        points = points[:, : self.config.points]
-        augmentation = self.augmentation
-        if labels.dim() > 1:
-            labels = labels[:, : points.shape[1] + (labels.dim() == 2)]
+        chosen = torch.arange(config.sampled_from or config.points).expand(len(index), -1).unsqueeze(-1)
+        if config.sampled_from:
+            chosen = random_subset(chosen, generator, config.points)
+        points = points.take_along_dim(chosen, 1)
+        if labels.dim() == 2:
+            labels = torch.cat([labels[:, :1], labels[:, 1:].take_along_dim(chosen[..., 0], 1)], dim=1)
         if labels.dim() == 3:  # normals rotate with the cloud
-            both, _ = rotate(torch.cat([points, labels], dim=1), augmentation.rotation, generator)
-            points, labels = both.chunk(2, dim=1)
+            both = torch.cat([points, labels.take_along_dim(chosen, 1)], dim=1)
+            points, labels = rotate(both, augmentation.rotation, generator)[0].chunk(2, dim=1)
             augmentation = replace(augmentation, rotation="NR")
-        points = augmentation(points, generator)
-        share = batch // self.processes
+        share = config.batch // self.processes
         mine = slice(self.rank * share, (self.rank + 1) * share)
-        return points[mine], labels[mine]
-
-    def _subset(self, points: Tensor, labels: Tensor, generator: torch.Generator) -> tuple[Tensor, Tensor]:
-        """Random points of each cloud, and their parts or normals if there are any."""
-        points = points[:, : self.config.sampled_from]
-        if labels.dim() == 1:
-            return random_subset(points, generator, self.config.points), labels
-        each = labels if labels.dim() == 3 else labels[:, 1:, None].to(points.dtype)
-        both = random_subset(torch.cat([points, each[:, : points.shape[1]]], dim=-1), generator, self.config.points)
-        if labels.dim() == 3:
-            return both[..., :3], both[..., 3:]
-        return both[..., :3], torch.cat([labels[:, :1], both[..., 3].long()], dim=1)
+        return augmentation(points, generator)[mine], labels[mine]
 
     def _epoch_order(self, epoch: int) -> Tensor:
         if self._order is None or self._order[0] != epoch:
@@ -111,9 +98,7 @@ def targets(clouds: PointClouds, config: TrainConfig) -> Tensor:
     if config.task != "segmentation":
         return clouds.labels
     if clouds.parts is None:
-        raise InputError(
-            f"{clouds.name} has no parts to learn; segmentation needs a data set with parts, such as shapenet-part"
-        )
+        raise InputError(f"{clouds.name} has no parts to learn; choose a data set that has, such as shapenet-part")
     return torch.cat([clouds.labels[:, None], clouds.parts], dim=1)
 
 

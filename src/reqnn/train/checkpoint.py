@@ -83,47 +83,35 @@ def load_state(
 ) -> Progress | None:
     """Restore the state of a run, or its backup if the state is damaged; None without a checkpoint."""
     problems = []
-    for name in (STATE, PREVIOUS):
-        path = folder / name
-        if not path.exists():
-            continue
+    for path in (path for path in (folder / STATE, folder / PREVIOUS) if path.exists()):
         try:
             with reading(path, "a checkpoint"):
-                progress = _restore(path, model, optimizer, average)
+                tensors, about = load_tensors(path)
+                progress = dict(about["progress"])
+                if "ground" in progress:  # the name in version 0.1
+                    progress["inputs_fingerprint"] = progress.pop("ground")
+                check_types(Progress, progress, str(path))
+                parts: dict[str, dict[str, Any]] = {"model": {}, "average": {}, "optimizer": {}}
+                for name, value in {**tensors, **about["optimizer"]}.items():
+                    part, _, rest = name.partition("/")
+                    parts[part][rest] = value
+                load_model_tensors(model, parts["model"], str(path))
+                if average is not None:
+                    load_model_tensors(average, parts["average"], str(path))
+                state: dict[int, dict[str, Any]] = {}
+                for name, value in parts["optimizer"].items():
+                    index, _, key = name.partition("/")
+                    state.setdefault(int(index), {})[key] = value
+                optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
         except InputError as error:
             problems.append(str(error))
             continue
         if problems:
-            print(f"{problems[0]}; resuming from {name}", file=sys.stderr)
-        return progress
+            print(f"{problems[0]}; resuming from {path.name}", file=sys.stderr)
+        return Progress(**progress)
     if problems:
         raise InputError(f"no checkpoint can be read: {'; '.join(problems)}")
     return None
-
-
-def _restore(path: Path, model: nn.Module, optimizer: torch.optim.Optimizer, average: nn.Module | None) -> Progress:
-    tensors, about = load_tensors(path)
-    progress = dict(about["progress"])
-    if "ground" in progress:  # the name in version 0.1
-        progress["inputs_fingerprint"] = progress.pop("ground")
-    check_types(Progress, progress, str(path))
-    load_model_tensors(model, _part(tensors, "model/"), str(path))
-    if average is not None:
-        load_model_tensors(average, _part(tensors, "average/"), str(path))
-    _load_optimizer(optimizer, _part(tensors, "optimizer/"), _part(about["optimizer"], "optimizer/"))
-    return Progress(**progress)
-
-
-def _part(values: dict[str, Any], prefix: str) -> dict[str, Any]:
-    return {name[len(prefix) :]: value for name, value in values.items() if name.startswith(prefix)}
-
-
-def _load_optimizer(optimizer: torch.optim.Optimizer, tensors: dict[str, Tensor], numbers: dict[str, Any]) -> None:
-    state: dict[int, dict[str, Any]] = {}
-    for name, value in {**tensors, **numbers}.items():
-        index, _, key = name.partition("/")
-        state.setdefault(int(index), {})[key] = value
-    optimizer.load_state_dict({"state": state, "param_groups": optimizer.state_dict()["param_groups"]})
 
 
 def check_disk(folder: Path, model: nn.Module, averaged: bool) -> None:

@@ -22,20 +22,11 @@ def chamfer_distance(a: Tensor, b: Tensor) -> Tensor:
     """
     _check(a, b)
     size = max(1, PAIRS // (a.shape[1] * b.shape[1]))
-    there, back = zip(*(_nearest(some, others) for some, others in zip(a.split(size), b.split(size), strict=True)), strict=True)
-    return _mean_square(a, b, torch.cat(there)) + _mean_square(b, a, torch.cat(back))
-
-
-@torch.no_grad()
-def _nearest(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
-    """For each point of a (B, N, 3) the nearest of b (B, M, 3), and the other way round: (B, N), (B, M)."""
-    distances = torch.cdist(a, b)
-    return distances.argmin(2), distances.argmin(1)
-
-
-def _mean_square(a: Tensor, b: Tensor, nearest: Tensor) -> Tensor:
-    there = b.gather(1, nearest.unsqueeze(-1).expand(-1, -1, 3))
-    return (a - there).square().sum(-1).mean(1)
+    with torch.no_grad():
+        distances = (torch.cdist(some, others) for some, others in zip(a.split(size), b.split(size), strict=True))
+        there, back = map(torch.cat, zip(*((some.argmin(2), some.argmin(1)) for some in distances), strict=True))
+    offsets = a - b.take_along_dim(there.unsqueeze(-1), 1), b - a.take_along_dim(back.unsqueeze(-1), 1)
+    return offsets[0].square().sum(-1).mean(1) + offsets[1].square().sum(-1).mean(1)
 
 
 @torch.no_grad()
@@ -50,12 +41,11 @@ def earth_movers_distance(a: Tensor, b: Tensor) -> Tensor:
     _check(a, b)
     if a.shape[1] != b.shape[1]:
         raise InputError(f"the earth mover's distance pairs points one to one; the clouds have {a.shape[1]} and {b.shape[1]}")
-    found = []
-    for one, other in zip(a.double().cpu(), b.double().cpu(), strict=True):
+    found = torch.zeros(len(a), dtype=torch.float64)
+    for i, (one, other) in enumerate(zip(a.double().cpu(), b.double().cpu(), strict=True)):
         costs = torch.cdist(one, other, compute_mode="donot_use_mm_for_euclid_dist")
-        rows, columns = assign(costs.numpy())
-        found.append(costs[rows, columns].mean())
-    return torch.stack(found) if found else torch.zeros(0, dtype=torch.float64)
+        found[i] = costs[assign(costs.numpy())].mean()
+    return found
 
 
 def _check(a: Tensor, b: Tensor) -> None:

@@ -131,17 +131,13 @@ def evaluate_segmentation(
     means, right, changed, largest = [], 0, 0, 0.0
     for index in torch.arange(len(clouds)).split(batch):
         points, labels, parts = clouds.points[index], clouds.labels[index], clouds.parts[index]
-        found: list[Tensor] = []
-        low = high = torch.empty(0)
-        for matrices in rotated.matrices[index].unbind(1):
-            logits = segment(model, rotate_by(points, matrices), labels, task)
-            low, high = (torch.minimum(low, logits), torch.maximum(high, logits)) if found else (logits, logits)
-            found.append(task.answers(logits, labels))
-        answers = torch.stack(found)  # (copies, b, N)
-        means.append(torch.stack([task.miou(one, parts, labels) for one in found]).mean(0))
+        rotations = [rotate_by(points, matrices) for matrices in rotated.matrices[index].unbind(1)]
+        logits = torch.stack([segment(model, cloud, labels, task) for cloud in rotations])  # (copies, b, N, parts)
+        answers = torch.stack([task.answers(one, labels) for one in logits])
+        means.append(torch.stack([task.miou(one, parts, labels) for one in answers]).mean(0))
         right += int((answers == parts).sum())
         changed += int((answers != answers[0]).any(0).sum())
-        largest = max(largest, (high - low).max().item())
+        largest = max(largest, (logits.amax(0) - logits.amin(0)).max().item())
     miou = torch.cat(means)
     per_class = _by_class(miou, clouds)
     present = [value for value in per_class.values() if value is not None]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import csv
-import io
 import sys
 import time
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
+from rich.progress import BarColumn, Progress
+
+from reqnn.data.files import atomic_file
 from reqnn.extras import need
-from reqnn.train.checkpoint import write_json, write_text
+from reqnn.train.checkpoint import write_json
 from reqnn.train.task import Task
 
 PAUSE = 30.0  # seconds between plain lines within an epoch
@@ -24,20 +27,16 @@ class Display:
         self.task, self.epochs, self.steps, self.batch, self.shown = task, epochs, steps, batch, shown
         self.pace = 0.0  # seconds per step, a moving average
         self._last = self._printed = time.monotonic()
-        self._bar: Any = None
-        if shown and sys.stdout.isatty():
-            from rich.progress import BarColumn, Progress
-
-            self._bar = Progress("{task.description}", BarColumn(bar_width=24), "{task.fields[state]}")
-            self._task = self._bar.add_task("", total=steps, completed=start, state="")
+        live = shown and sys.stdout.isatty()
+        self._bar = Progress("{task.description}", BarColumn(bar_width=24), "{task.fields[state]}", disable=not live)
+        self._task = self._bar.add_task("", total=steps, completed=start, state="")
 
     def __enter__(self) -> Display:
-        if self._bar is not None:
-            self._bar.start()
+        self._bar.start()
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._bar is not None:
+        if not self._bar.disable:  # rich 13 would print an empty line
             self._bar.stop()
 
     def step(self, done: int, epoch: int, loss: float, metric: float) -> None:
@@ -49,9 +48,8 @@ class Display:
             return
         task, where = self.task, f"epoch {epoch}/{self.epochs}"
         state = f"loss {task.show_loss(loss)}  {task.metric} {task.show(metric):>7}  {self._left(done)}"
-        if self._bar is not None:
-            self._bar.update(self._task, completed=done, description=where, state=state)
-        elif now - self._printed > PAUSE:
+        self._bar.update(self._task, completed=done, description=where, state=state)
+        if self._bar.disable and now - self._printed > PAUSE:
             self.line(f"{where}  step {done}/{self.steps}  {state}")
 
     def epoch(self, row: dict[str, float], best: float) -> None:
@@ -69,20 +67,14 @@ class Display:
         if not self.shown:
             return
         self._printed = time.monotonic()
-        if self._bar is not None:
-            self._bar.console.print(text, highlight=False, markup=False)
-        else:
+        if self._bar.disable:
             print(text, flush=True)
+        else:
+            self._bar.console.print(text, highlight=False, markup=False)
 
     def _left(self, done: int) -> str:
         speed = self.batch / self.pace if self.pace else 0.0
-        return f"{speed:.0f} clouds/s  {clock(self.pace * (self.steps - done))} left"
-
-
-def clock(seconds: float) -> str:
-    """3725 → "1:02:05"."""
-    whole = int(seconds)
-    return f"{whole // 3600}:{whole // 60 % 60:02d}:{whole % 60:02d}"
+        return f"{speed:.0f} clouds/s  {timedelta(seconds=int(self.pace * (self.steps - done)))} left"
 
 
 class RunLog:
@@ -99,11 +91,10 @@ class RunLog:
     def write(self, history: list[dict[str, float]], metrics: dict[str, Any], final: bool = False) -> None:
         """Write log.csv, metrics.json and the last row to TensorBoard; draw the curve every minute and at the end."""
         write_json(self.folder / "metrics.json", metrics)
-        table = io.StringIO()
-        writer = csv.DictWriter(table, list(history[0]))
-        writer.writeheader()
-        writer.writerows(history)
-        write_text(self.folder / "log.csv", table.getvalue())
+        with atomic_file(self.folder / "log.csv") as partial, partial.open("w", encoding="utf-8", newline="") as file:
+            writer = csv.DictWriter(file, list(history[0]))
+            writer.writeheader()
+            writer.writerows(history)
         if self._events is not None and not final:
             for name, value in history[-1].items():
                 self._events.add_scalar(name, value, history[-1]["step"])

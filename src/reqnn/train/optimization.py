@@ -95,35 +95,32 @@ class Muon(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """One step; with a `closure` that computes the loss, the loss."""
-        loss = None
-        if closure is not None:
-            with torch.enable_grad():
-                loss = closure()
+        with torch.enable_grad():
+            loss = None if closure is None else closure()
         for group in self.param_groups:
-            update = self._muon if group["orthogonal"] else self._adamw
+            update = _muon_ if group["orthogonal"] else _adamw_
             for parameter in group["params"]:
                 if parameter.grad is not None:
                     parameter.mul_(1 - group["lr"] * group["weight_decay"])
                     update(parameter, parameter.grad, self.state[parameter], group)
         return loss
 
-    def _muon(self, parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
-        if not state:
-            state["momentum"] = torch.zeros_like(parameter)
-        state["momentum"].lerp_(gradient, 1 - group["momentum"])
-        matrix = gradient.lerp(state["momentum"], group["momentum"]).flatten(1)
-        size = group["lr"] * 0.2 * math.sqrt(max(matrix.shape))
-        parameter.add_(orthogonalise(matrix).view_as(parameter), alpha=-size)
 
-    def _adamw(self, parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
-        if not state:
-            state.update(step=0, mean=torch.zeros_like(parameter), square=torch.zeros_like(parameter))
-        state["step"] += 1
-        first, second = group["betas"]
-        state["mean"].lerp_(gradient, 1 - first)
-        state["square"].mul_(second).addcmul_(gradient, gradient, value=1 - second)
-        root = state["square"].sqrt().div_(math.sqrt(1 - second ** state["step"])).add_(group["eps"])
-        parameter.addcdiv_(state["mean"], root, value=-group["lr"] / (1 - first ** state["step"]))
+def _muon_(parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+    momentum = state.setdefault("momentum", torch.zeros_like(parameter)).lerp_(gradient, 1 - group["momentum"])
+    matrix = gradient.lerp(momentum, group["momentum"]).flatten(1)
+    size = group["lr"] * 0.2 * math.sqrt(max(matrix.shape))
+    parameter.add_(orthogonalise(matrix).view_as(parameter), alpha=-size)
+
+
+def _adamw_(parameter: Tensor, gradient: Tensor, state: dict[str, Any], group: dict[str, Any]) -> None:
+    first, second = group["betas"]
+    state["step"] = state.get("step", 0) + 1
+    mean = state.setdefault("mean", torch.zeros_like(parameter)).lerp_(gradient, 1 - first)
+    square = state.setdefault("square", torch.zeros_like(parameter)).mul_(second)
+    square.addcmul_(gradient, gradient, value=1 - second)
+    root = square.sqrt().div_(math.sqrt(1 - second ** state["step"])).add_(group["eps"])
+    parameter.addcdiv_(mean, root, value=-group["lr"] / (1 - first ** state["step"]))
 
 
 def orthogonalise(matrix: Tensor, iterations: int = 5) -> Tensor:
@@ -142,14 +139,9 @@ def orthogonalise(matrix: Tensor, iterations: int = 5) -> Tensor:
 
 
 def hidden_and_rest(model: nn.Module) -> tuple[list[nn.Parameter], list[nn.Parameter]]:
-    """The parameters for Muon, and all others.
-
-    Muon trains those with two or more axes except the last layer: the last registered `nn.Linear`, or if there is none,
-    the last parameter with two or more axes.
-    """
+    """The parameters for Muon, all with two or more axes but the last layer (the last `nn.Linear`, if any), and the rest."""
     matrices = [parameter for parameter in model.parameters() if parameter.ndim >= 2]
     linear = [module.weight for module in model.modules() if isinstance(module, nn.Linear)]
     last = (linear or matrices or [None])[-1]
     hidden = [parameter for parameter in matrices if parameter is not last]
-    chosen = {id(parameter) for parameter in hidden}
-    return hidden, [parameter for parameter in model.parameters() if id(parameter) not in chosen]
+    return hidden, [parameter for parameter in model.parameters() if parameter.ndim < 2 or parameter is last]

@@ -50,10 +50,9 @@ def evaluating(model: nn.Module) -> Iterator[None]:
 def recalibrate(model: nn.Module, batches: Iterable[Tensor | tuple[Tensor, ...]]) -> int:
     """Set the running statistics of all batch-norms to their means over some batches (B, N, 3); return the number of batches.
 
-    A batch is a tuple if the network has further inputs.
-
-    A running average lags by about ten steps: while weights change fast, a network in eval mode divides by outdated statistics,
-    and where no mean is subtracted such factors multiply. All other layers are in eval mode. Without batches nothing changes.
+    A batch is a tuple if the network has further inputs. A running average lags by about ten steps: while weights change fast,
+    a network in eval mode divides by outdated statistics, and where no mean is subtracted such factors multiply. All other
+    layers are in eval mode. Without batches nothing changes.
     """
     like = next(model.parameters())
     norms = tracking_norms(model)
@@ -62,8 +61,9 @@ def recalibrate(model: nn.Module, batches: Iterable[Tensor | tuple[Tensor, ...]]
     try:
         with evaluating(model):
             for inputs in batches:
-                if count == 0:
-                    _restart(norms)
+                for norm in norms if count == 0 else ():
+                    norm.reset_parameters() if isinstance(norm, QuaternionBatchNorm) else norm.reset_running_stats()
+                    norm.momentum, norm.training = None, True  # a plain mean over the batches
                 model(*(x.to(like.device, like.dtype) for x in (inputs if isinstance(inputs, tuple) else (inputs,))))
                 count += 1
     finally:
@@ -76,11 +76,3 @@ def tracking_norms(model: nn.Module) -> list[Any]:
     """The batch-norm modules with running statistics."""
     kinds = (nn.modules.batchnorm._BatchNorm, QuaternionBatchNorm)
     return [module for module in model.modules() if isinstance(module, kinds) and module.track_running_stats]
-
-
-def _restart(norms: list[Any]) -> None:
-    """Reset the statistics; then take a plain mean over the next batches."""
-    for norm in norms:
-        norm.reset_parameters() if isinstance(norm, QuaternionBatchNorm) else norm.reset_running_stats()
-        norm.momentum = None
-        norm.training = True

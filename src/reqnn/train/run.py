@@ -15,8 +15,9 @@ from reqnn.data.files import read_json, reading
 from reqnn.errors import InputError
 from reqnn.importing import check_named_by_file
 from reqnn.models.registry import build_model, model_entry
-from reqnn.rules import RuleSet, get_rules
-from reqnn.train.config import TrainConfig, check_types, config_from_dict
+from reqnn.revision.report import count_parameters
+from reqnn.rules import get_rules
+from reqnn.train.config import TrainConfig, config_from_dict
 from reqnn.train.prediction import evaluating
 from reqnn.train.weights import checksum, load_model_tensors, load_tensors, model_tensors, save_tensors
 from reqnn.zoo import create_model
@@ -61,40 +62,40 @@ def build_network(config: TrainConfig, classes: int, categories: int = 0) -> nn.
 
     `categories` is the size of its second input, if it has one.
     """
-    options = {name: _tuples(value) for name, value in config.options.items()}
+    options, known = _tuples(config.options), model_entry(config.model).options
     if "num_classes" in options:
         raise InputError(f"num_classes cannot be set: the data has {classes} classes")
-    if "categories" in model_entry(config.model).options:
-        options.setdefault("categories", categories)
-    if "num_points" in model_entry(config.model).options:
-        options.setdefault("num_points", config.points)  # output clouds have the size of the input
+    for name, value in (("categories", categories), ("num_points", config.points)):  # output clouds have the size of the input
+        if name in known:
+            options.setdefault(name, value)
     rules = get_rules(config.rules)
     if config.rule_options:
         rules = rules.with_options(**config.rule_options)
+    own = ":" in config.model and config.task == "classification"  # is tried on clouds of the size of the training
+    points = torch.randn(2, config.points, 3, generator=torch.Generator().manual_seed(0)) if own else None
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(config.seed)
-        if ":" in config.model and config.task == "classification":
-            return _own_network(config, classes, rules, options)
-        return create_model(config.model, config.equivariant, num_classes=classes, rules=rules, **options)
+        network = create_model(config.model, config.equivariant, classes, points, rules=rules, **options)
+        if points is not None:
+            _check_classifier(network, points, config.model, classes)
+    return network
 
 
-def _own_network(config: TrainConfig, classes: int, rules: RuleSet, options: dict[str, Any]) -> nn.Module:
-    """A user's classifier, tried on clouds of the size of the training."""
-    points = torch.randn(2, config.points, 3, generator=torch.Generator().manual_seed(0))
-    network = create_model(config.model, config.equivariant, classes, points, rules=rules, **options)
+def _check_classifier(network: nn.Module, points: Tensor, name: str, classes: int) -> None:
+    """Raise `InputError` unless a user's network takes clouds (2, N, 3) and returns logits."""
     wanted = f"a classifier takes clouds (B, N, 3) and returns logits (B, {classes})"
     try:
         with torch.no_grad(), evaluating(network):
             shape = getattr(network(points), "shape", None)
     except Exception as error:
-        raise InputError(f"{config.model} fails on clouds {tuple(points.shape)} ({error}); {wanted}") from error
+        raise InputError(f"{name} fails on clouds {tuple(points.shape)} ({error}); {wanted}") from error
     if shape != (2, classes):
-        given = f"{config.model} returns {'no tensor' if shape is None else f'shape {tuple(shape)}'} for two clouds"
+        given = f"{name} returns {'no tensor' if shape is None else f'shape {tuple(shape)}'} for two clouds"
         raise InputError(f"{given}; {wanted}: let it take num_classes, or say the number with --options")
-    return network
 
 
 def _tuples(value: Any) -> Any:
+    """JSON with its lists as tuples."""
     if isinstance(value, dict):
         return {name: _tuples(item) for name, item in value.items()}
     return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
@@ -122,23 +123,17 @@ def weights_file(path: str | Path, weights: str = "best") -> Path:
     return file
 
 
-def _load_weights(file: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+def _load_weights(file: Path) -> tuple[dict[str, Tensor], TrainConfig, tuple[str, ...], dict[str, float]]:
+    """Weights with the settings of their network, the names of its outputs, and their row of the log."""
     tensors, about = load_tensors(file)
     if "config" not in about:
         raise InputError(f"{file} is a checkpoint for --resume; the weights are in {BEST} and {LAST} beside it")
-    check_types(_Record, about, str(file))
-    if "classes" not in about:
-        raise InputError(f"{file} is damaged: its record names no classes")
-    return tensors, about
-
-
-@dataclass
-class _Record:
-    """The types in the record of a weights file."""
-
-    config: dict[str, Any]
-    classes: list[str]
-    log: dict[str, Any] | None = None
+    classes: Any = about.get("classes")
+    config, row = about["config"], about.get("log") or {}
+    named = isinstance(classes, list) and all(isinstance(name, str) for name in classes)
+    if not (named and isinstance(config, dict) and isinstance(row, dict)):
+        raise InputError(f"{file} is damaged: its record names no settings and classes")
+    return tensors, config_from_dict(config, str(file)), tuple(classes), row
 
 
 def load_run(
@@ -150,37 +145,24 @@ def load_run(
     the network: {"votes": 5}.
     """
     file = weights_file(path, weights)
-    tensors, about = _load_weights(file)
-    config, classes = config_from_dict(about["config"], str(file)), tuple(about["classes"])
+    tensors, config, classes, row = _load_weights(file)
     config = replace(config, options={**config.options, **(options or {})})
     if model is None:
         config.check_code(str(file))
-    categories = len({name.rpartition(" ")[0] for name in classes})
-    network = model
-    if network is None:
         with reading(file, "weights"):  # a record can say anything about the network
-            _check_size(config, len(classes), sum(tensor.numel() for tensor in tensors.values()), file)
-            network = build_network(config, len(classes), categories)
+            # The ordinary network, built without memory, is the yardstick: revising removes at most a few parameters in four.
+            with torch.device("meta"):
+                ordinary = build_model(config.model, config.equivariant, len(classes), **_tuples(config.options))
+            claimed, stored = count_parameters(ordinary), sum(tensor.numel() for tensor in tensors.values())
+            if claimed > _MOST_SHARE * stored + _SMALL:
+                raise InputError(f"{file} is damaged: its settings are of {claimed:,} parameters, and it holds {stored:,}")
+            model = build_network(config, len(classes), len({name.rpartition(" ")[0] for name in classes}))
     if config.precision == "64-true":
-        network = network.double()
-    load_model_tensors(network, tensors, str(file))
+        model = model.double()
+    load_model_tensors(model, tensors, str(file))
     report = file.parent / "metrics.json"
-    row = about.get("log") or {}
     metrics = read_json(report, "the metrics of a run") if report.exists() else {"best": row}
-    return Run(network.eval(), config, classes, metrics, file.parent, row)
-
-
-def _check_size(config: TrainConfig, classes: int, stored: int, file: Path) -> None:
-    """Raise `InputError` before memory is taken if the settings are of a network far larger than the stored weights.
-
-    The ordinary network, built without memory, is the yardstick: revising it removes at most a few parameters in four.
-    """
-    options = {name: _tuples(value) for name, value in config.options.items()}
-    with torch.device("meta"):
-        model = build_model(config.model, config.equivariant, classes, **options)
-    claimed = sum(parameter.numel() for parameter in model.parameters())
-    if claimed > _MOST_SHARE * stored + _SMALL:
-        raise InputError(f"{file} is damaged: its settings are of {claimed:,} parameters, and it holds {stored:,}")
+    return Run(model.eval(), config, classes, metrics, file.parent, row)
 
 
 def start_from(network: nn.Module, config: TrainConfig, classes: tuple[str, ...]) -> dict[str, Any]:
@@ -190,17 +172,15 @@ def start_from(network: nn.Module, config: TrainConfig, classes: tuple[str, ...]
     """
     source = config.start_from or ""
     file = weights_file(source)
-    tensors, about = _load_weights(file)
-    trained = config_from_dict(about["config"], str(file))
+    tensors, trained, classes_before, _ = _load_weights(file)
     check_named_by_file(trained.rules, str(file))
     record = {"weights": checksum(tensors), "config": trained.without_folders()}
     if config.equivariant and config.rules == "frames" and not trained.equivariant:
         tensors = {f"model.{name}": tensor for name, tensor in tensors.items()}  # the ordinary network, now in frames
-    before, now = len(about["classes"]), len(classes)
-    if before != now:
-        for name, own in model_tensors(network).items():
-            if name in tensors and tensors[name].shape == (before, *own.shape[1:]) and own.shape[:1] == (now,):
-                tensors[name] = own
+    before, now = len(classes_before), len(classes)
+    for name, own in model_tensors(network).items() if before != now else ():
+        if name in tensors and tensors[name].shape == (before, *own.shape[1:]) and own.shape[:1] == (now,):
+            tensors[name] = own
     try:
         if config.equivariant and trained.equivariant:  # rules change the meaning of weights, not their shapes
             wanted, found = (f"{some.rules} with {_constants(some)}" for some in (config, trained))
@@ -208,7 +188,9 @@ def start_from(network: nn.Module, config: TrainConfig, classes: tuple[str, ...]
                 raise InputError(f"{source} was trained by other rules: {found}, not {wanted}")
         load_model_tensors(network, tensors, source)
     except InputError as error:
-        raise InputError(f"{error}. Build it as that one was: {_build(trained)}") from error
+        rules = f" --equivariant --rules {trained.rules} --rule-options '{json.dumps(trained.rule_options)}'"
+        build = f"--model {trained.model}{rules * trained.equivariant} --options '{json.dumps(trained.options)}'"
+        raise InputError(f"{error}. Build it as that one was: {build}") from error
     return record
 
 
@@ -216,10 +198,3 @@ def _constants(config: TrainConfig) -> dict[str, Any]:
     """All constants of a run's rules, including defaults."""
     rules = get_rules(config.rules).with_options(**config.rule_options)
     return {name: rules.option(name) for name in sorted(rules.option_names() - {"fused"})}
-
-
-def _build(config: TrainConfig) -> str:
-    """The options of `reqnn train` that determine the shapes of the weights."""
-    kind = " --equivariant" * config.equivariant
-    rules = f" --rules {config.rules} --rule-options '{json.dumps(config.rule_options)}'" * config.equivariant
-    return f"--model {config.model}{kind}{rules} --options '{json.dumps(config.options)}'"

@@ -17,9 +17,13 @@ from reqnn.nn.exchange import exchange_class
 from reqnn.tensor import QuaternionTensor
 
 
-class _Sum(torch.autograd.Function):
-    """y = Σ_r x_r over the processes r; each x_r adds to the y of all, so its gradient is the sum of theirs."""
+def sum_over_processes(x: Tensor) -> Tensor:
+    """Σ_r x_r over the processes r, differentiable: each x_r adds to the sum of all, so its gradient is the sum of theirs."""
+    total: Tensor = _Sum.apply(x)
+    return total
 
+
+class _Sum(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor) -> Tensor:
         total = x.detach().clone(memory_format=torch.contiguous_format)
@@ -28,15 +32,7 @@ class _Sum(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *gradients: Any) -> Tensor:
-        total = gradients[0].clone(memory_format=torch.contiguous_format)
-        dist.all_reduce(total)
-        return total
-
-
-def sum_over_processes(x: Tensor) -> Tensor:
-    """The sum of a tensor over all processes, differentiable."""
-    total: Tensor = _Sum.apply(x)
-    return total
+        return _Sum.forward(ctx, gradients[0])
 
 
 def combine_moments(mean: Tensor, variance: Tensor, count: float) -> tuple[Tensor, Tensor, float]:

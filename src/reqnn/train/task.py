@@ -64,10 +64,8 @@ class Classification(Task):
         torch's own smoothing puts ε'/n on every class, the right one included; ε' = ε·n/(n − 1) makes the two the same.
         """
         if outputs.dim() != 2:
-            raise InputError(
-                f"the network returns {tuple(outputs.shape)}; classification needs logits (B, classes). Train a network that "
-                "returns clouds with --task reconstruction"
-            )
+            found = f"the network returns {tuple(outputs.shape)}; classification needs logits (B, classes)"
+            raise InputError(f"{found}. Train a network that returns clouds with --task reconstruction")
         n = outputs.shape[1]
         return F.cross_entropy(outputs, labels, label_smoothing=min(1.0, self.smoothing * n / max(n - 1, 1)))
 
@@ -151,10 +149,8 @@ class Normals(Task):
     def loss(self, outputs: Tensor, points: Tensor, labels: Tensor) -> Tensor:
         """The mean of sin² = 1 − ⟨output, normal⟩² / ‖output‖²."""
         if outputs.shape != labels.shape:
-            raise InputError(
-                f"the network returns {tuple(outputs.shape)} for clouds {tuple(points.shape)}; normals are vectors (B, N, 3), "
-                "as from --model plane_fit"
-            )
+            found = f"the network returns {tuple(outputs.shape)} for clouds {tuple(points.shape)}"
+            raise InputError(f"{found}; normals are vectors (B, N, 3), as from --model plane_fit")
         return (1 - (outputs * labels).sum(-1).square() / outputs.square().sum(-1).clamp(min=1e-12)).mean()
 
     def scores(self, outputs: Tensor, points: Tensor, labels: Tensor) -> Tensor:
@@ -196,36 +192,28 @@ class PointwiseReconstruction(Task):
 
     def loss(self, outputs: Tensor, points: Tensor, labels: Tensor) -> Tensor:
         """Mean ‖output_i − point_i‖²."""
-        return self._offsets(outputs, points).square().sum(-1).mean()
+        check_outputs(outputs, points)
+        return (outputs - points).square().sum(-1).mean()
 
     def scores(self, outputs: Tensor, points: Tensor, labels: Tensor) -> Tensor:
         """The mean distance of corresponding points."""
-        return self._offsets(outputs, points).norm(dim=-1).mean(1)
-
-    def _offsets(self, outputs: Tensor, points: Tensor) -> Tensor:
-        check_outputs(outputs)
-        if outputs.shape != points.shape:
-            raise InputError(
-                f"the network returns {tuple(outputs.shape)} for clouds {tuple(points.shape)}: use --loss chamfer for points "
-                "that do not correspond"
-            )
-        return outputs - points
+        check_outputs(outputs, points)
+        return (outputs - points).norm(dim=-1).mean(1)
 
 
-def check_outputs(outputs: Tensor) -> None:
-    """Raise `InputError` unless the outputs are clouds."""
+def check_outputs(outputs: Tensor, points: Tensor | None = None) -> None:
+    """Raise `InputError` unless the outputs are clouds, of the shape of `points` if given."""
+    found = f"the network returns {tuple(outputs.shape)}"
     if outputs.dim() != 3 or outputs.shape[-1] != 3:
-        raise InputError(
-            f"the network returns {tuple(outputs.shape)}; reconstruction needs clouds (B, N, 3), as from "
-            "--model pointnet_reconstruction"
-        )
+        raise InputError(f"{found}; reconstruction needs clouds (B, N, 3), as from --model pointnet_reconstruction")
+    if points is not None and outputs.shape != points.shape:
+        raise InputError(f"{found} for clouds {tuple(points.shape)}: use --loss chamfer for points that do not correspond")
 
 
 def make_task(config: TrainConfig, clouds: PointClouds | None = None) -> Task:
     """The task of the settings; segmentation needs the clouds, for their parts."""
     if config.task == "segmentation" and clouds is not None:
-        kinds = part_classes(clouds.part_names, clouds.classes)
-        return Segmentation(smoothing=config.smoothing, part_classes=tuple(kinds))
+        return Segmentation(config.smoothing, tuple(part_classes(clouds.part_names, clouds.classes)))
     if config.task == "normals":
         return Normals()
     if config.task == "classification":

@@ -28,16 +28,14 @@ def model_tensors(model: nn.Module) -> dict[str, Tensor]:
 def load_model_tensors(model: nn.Module, tensors: dict[str, Tensor], where: str) -> None:
     """Load the tensors of `model_tensors` into a network of the same architecture; `InputError` if it differs."""
     own = model_tensors(model)
-    problem = ""
-    if missing := sorted(own.keys() - tensors.keys()):
-        problem = f"it lacks {_some(missing)}"
-    elif extra := sorted(tensors.keys() - own.keys()):
-        problem = f"it has {_some(extra)}, which the network lacks"
-    elif other := [name for name in own if own[name].shape != tensors[name].shape]:
-        shapes = (tuple(some[other[0]].shape) for some in (tensors, own))
-        problem = "its {} has shape {}, the network's {}".format(other[0], *shapes)
-    if problem:
-        raise InputError(f"{where} does not belong to this network: {problem}")
+    problems = [f"it lacks {name}" for name in own.keys() - tensors.keys()]
+    problems += [f"it has {name}, which the network lacks" for name in tensors.keys() - own.keys()]
+    for name in own.keys() & tensors.keys():
+        found, wanted = tuple(tensors[name].shape), tuple(own[name].shape)
+        problems += [f"its {name} has shape {found}, the network's {wanted}"] * (found != wanted)
+    if problems:
+        more = f"; and {len(problems) - 3} more" if len(problems) > 3 else ""
+        raise InputError(f"{where} does not belong to this network: {'; '.join(sorted(problems)[:3])}{more}")
     for name, tensor in own.items():
         tensor.copy_(tensors[name])
 
@@ -95,7 +93,3 @@ def checksum(tensors: dict[str, Tensor], record: str | None = None) -> str:
         digest.update(f"{name}{about}".encode())
         digest.update(tensors[name].contiguous().reshape(-1).view(torch.uint8).numpy().data)
     return digest.hexdigest()
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")

@@ -15,7 +15,7 @@ from reqnn.train import fit, load_run
 from reqnn.train.checkpoint import STATE
 from reqnn.train.distance import chamfer_distance
 from reqnn.train.evaluation import evaluate_reconstruction
-from reqnn.train.training import Training
+from reqnn.train.loop import Training
 from reqnn.train.weights import load_tensors
 
 SMALL = {"latent": 6, "width": 1 / 32, "encoder_options": {"k": 4, "extra_conv": False}}

@@ -17,8 +17,8 @@ from experiments.paper.budgets import trial_of
 from experiments.paper.experiments import select
 from reqnn.errors import InputError, Stopped
 from reqnn.train import evaluate, load_run
-from reqnn.train.lock import locked
-from reqnn.train.training import Training
+from reqnn.train.loop import Training
+from reqnn.train.processes import locked
 from written_shapes import TINY, write_data
 
 KEY = "modelnet40/dgcnn/reqnn"
