@@ -47,6 +47,8 @@ class NetworkCommand(Command):
     """Refuse rules that go beyond the paper."""
     rules: str = "paper"
     """The rule set of the revision: paper, full, vector-neurons, frames, or your own: my_rules.py:mine."""
+    init: Literal["fresh", "copy"] = "fresh"
+    """Weights of the revised network: new, or copied from the original if shapes allow."""
     rotations: int = 64
     """Audit: random rotations, in addition to the 24 of the cube."""
     permutations: int = 8
@@ -90,7 +92,7 @@ class NetworkCommand(Command):
         given: dict[str, Any] = {"to_real": self.to_real or None, "coordinates": self.coordinates, "remove": self.remove}
         if self.model is not None:
             given = {**recipe_for(self.model, rules), **{key: value for key, value in given.items() if value}}
-        given |= {"scalars": self.scalars, "vector_axis": self.vector_axis, "strict": self.strict}
+        given |= {"scalars": self.scalars, "vector_axis": self.vector_axis, "init": self.init, "strict": self.strict}
         return revise(model, points, rules=rules, **given)
 
     def audited(self, net: nn.Module, points: Any) -> AuditReport:
