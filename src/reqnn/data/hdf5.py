@@ -104,12 +104,13 @@ def read_labels(group: Any, field: str, path: Path, count: int, classes: int | N
     return labels
 
 
-def read_parts(group: Any, field: str, path: Path, shape: tuple[int, int]) -> np.ndarray:
-    """The part of each point, (S, N) int64."""
-    array, where = read_field(group, field, path), _where(group, field, path)
+def read_per_point(group: Any, field: str, path: Path, shape: tuple[int, ...]) -> np.ndarray:
+    """Whole numbers (S, N), one for each point."""
+    array = read_field(group, field, path)
     if array.shape != shape or array.dtype.kind == "f":
-        raise InputError(f"{where} has shape {array.shape}, {array.dtype}; whole numbers {shape} are needed, one per point")
-    return array.astype(np.int64)
+        what = f"{_where(group, field, path)} has shape {array.shape}, {array.dtype}"
+        raise InputError(f"{what}; whole numbers {shape} are needed, one per point")
+    return array
 
 
 def _where(group: Any, field: str, path: Path) -> str:
