@@ -9,9 +9,8 @@ import torch
 import torch.nn as nn
 
 from reqnn.errors import InputError
-from reqnn.models.arguments import check_points, scaled
 from reqnn.models.grouping import farthest_point_sample, index_points, knn_point
-from reqnn.models.head import ClassificationHead
+from reqnn.models.layers import ClassificationHead, check_points, scaled
 
 
 class EdgeAbstraction(nn.Sequential):

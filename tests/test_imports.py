@@ -27,7 +27,7 @@ LAYERS = (  # from low to high; packages of one line do not import each other
     "cli",
     "__init__",
 )
-ONLY = {"models": {"models", "errors", "points", "importing"}}  # packages that use less than all that is below them
+ONLY = {"models": {"models", "errors", "quaternion", "points", "importing"}}  # use less than all that is below
 ROOT = Path(reqnn.__file__).parent
 FILES = {".".join(f.relative_to(ROOT.parent).with_suffix("").parts).removesuffix(".__init__"): f for f in ROOT.rglob("*.py")}
 

@@ -9,7 +9,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 from reqnn.errors import InputError
-from reqnn.models.arguments import check_points, scaled
+from reqnn.models.layers import check_points, scaled
 from reqnn.models.registry import build_model, model_entry
 
 ENCODER_OPTIONS: dict[str, dict[str, Any]] = {"dgcnn": {"k": 16, "extra_conv": False}}

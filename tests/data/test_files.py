@@ -6,7 +6,7 @@ import torch
 from written_data import box
 
 from reqnn.data import load
-from reqnn.data.files import cache_key, cached
+from reqnn.data.files import cached
 
 
 @pytest.fixture
@@ -59,23 +59,22 @@ def test_an_unwritable_cache_is_no_error(folder, tmp_path):
     assert load(folder, "all", 16, cache=tmp_path / "file" / "cache").points.shape == (4, 16, 3)
 
 
-def test_no_cache(tmp_path):
-    assert cached(None, "key", lambda: {"a": np.ones(2)})["a"].tolist() == [1, 1]
-
-
 def test_a_failure_leaves_nothing(tmp_path):
     def fail():
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        cached(tmp_path / "cache", "key", fail)
+        cached(tmp_path / "cache", [], [], fail)
     assert not (tmp_path / "cache").exists()
 
 
 def test_keys(tmp_path):
     file = tmp_path / "a"
     file.write_text("x")
-    key = cache_key([file], {"points": 4})
-    assert key == cache_key([file], {"points": 4})
+
+    def stored(number, settings=(4,)):
+        return cached(tmp_path / "cache", [file], settings, lambda: {"a": np.array(number)})["a"]
+
+    assert [stored(1), stored(2), stored(3, (5,))] == [1, 1, 3]
     os.utime(file, ns=(1, 1))
-    assert key != cache_key([file], {"points": 4})
+    assert stored(4) == 4

@@ -65,7 +65,7 @@ def test_fewer_points_are_a_seeded_choice_and_more_an_error(pointnet_folder):
     assert not torch.equal(some.points, load(pointnet_folder, "train", 9).points)
     assert all((cloud[:, None] == full).all(-1).any(1).all() for cloud, full in zip(some.points, whole.points, strict=True))
     assert torch.equal(load(pointnet_folder, "train", 9, sampling="first").points, whole.points[:, :9])
-    with pytest.raises(InputError, match=r"ply_data_train0\.h5: field 'data' holds 16 points; 17 are asked for"):
+    with pytest.raises(InputError, match=r"ply_data_train0\.h5: field 'data', cloud 0 holds 16 points; 17 are asked for"):
         load(pointnet_folder, "train", 17)
     assert load(pointnet_folder, "train", 40, short="repeat").points.shape == (9, 40, 3)
 

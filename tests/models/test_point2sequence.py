@@ -49,7 +49,7 @@ def test_the_published_attention_learns_nothing():
     net(torch.rand(3, 16, 3)).sum().backward()
     dead = {name.split(".")[1] for name, p in net.named_parameters() if p.grad is None}
     assert dead == {"query", "memory", "score", "attended"}
-    with pytest.raises(InputError, match="attention='none'"):
+    with pytest.raises(InputError, match="attention is 'none'"):
         Point2Sequence(attention="none")
 
 

@@ -6,7 +6,7 @@ import torch
 from reqnn import quaternion, revise
 from reqnn.errors import NoRuleError
 from reqnn.models import QECapsule
-from reqnn.models.qe_capsule import hamilton_product, into_frame, local_reference_frames, to_quaternion, top_eigenvector
+from reqnn.models.qe_capsule import local_reference_frames, top_eigenvector
 from surfaces import surfaces
 
 
@@ -17,18 +17,6 @@ def rotation(seed=0, count=()):
 def small():
     torch.manual_seed(0)
     return QECapsule(num_classes=5, width=1 / 8, npoint=24, nsample=6, neighbours=12).double().eval()
-
-
-def test_quaternions():
-    p, q = (
-        torch.nn.functional.normalize(torch.randn(7, 4, generator=torch.Generator().manual_seed(s)).double(), dim=1)
-        for s in (0, 1)
-    )
-    torch.testing.assert_close(hamilton_product(p, q), quaternion.multiply(p, q))
-    matrices = quaternion.to_matrix(p)
-    torch.testing.assert_close(quaternion.to_matrix(to_quaternion(matrices)), matrices)
-    x = torch.randn(7, 3).double()
-    torch.testing.assert_close(into_frame(p, x), (matrices.mT @ x[:, :, None])[:, :, 0])
 
 
 def test_top_eigenvector_and_its_gradient():

@@ -58,5 +58,5 @@ def test_revised_without_lifting_the_offset():
 
 
 def test_unknown_relation():
-    with pytest.raises(InputError, match="relation='xyz'; give one of 'paper', 'published', 'distance'"):
+    with pytest.raises(InputError, match="relation is 'xyz'; it is one of paper, published, distance"):
         RSCNN(relation="xyz")

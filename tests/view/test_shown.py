@@ -8,7 +8,7 @@ from reqnn import quaternion
 from reqnn.data.scanned import scanned
 from reqnn.errors import InputError
 from reqnn.view import shown as shown_module
-from reqnn.view.shown import Shown, gallery, read_upload, scanned_object
+from reqnn.view.shown import Shown, read_upload, scanned_object, scanned_objects
 
 ROTATION = quaternion.random_matrix(generator=torch.Generator().manual_seed(3), dtype=torch.float64)
 
@@ -22,7 +22,7 @@ def test_an_object_is_the_cloud_of_the_test_set_on_its_surface(teapot):
     clouds = scanned("test", 256, copies=1)
     torch.testing.assert_close(teapot.points, clouds.points[clouds.classes.index("teapot")], atol=1e-6, rtol=0)
     assert teapot.label == "teapot"
-    assert len(gallery()) == 38
+    assert len(scanned_objects().names) == 38
     nearest = torch.cdist(teapot.points, teapot.surface).amin(1)
     assert nearest.max() < 0.08  # noise, in the same frame
     assert torch.cdist(teapot.points * 1.2, teapot.surface).amin(1).max() > 0.08

@@ -23,7 +23,10 @@ _FLOOR = 1e-9  # noise, relative to the largest: bounds the weight of channels w
 
 def candidates(source: Moments, target: Moments, count: int = 12) -> Tensor:
     """The best rotations (≤ count, 3, 3), source to target; their grid points are at least 25° apart."""
-    correlations = cross_correlations(source, target)
+    noise = [a + b for a, b in zip(source.noise, target.noise, strict=True)]
+    largest = max(float(n.max()) for n in noise)
+    pairs = zip(source.values, target.values, noise, strict=True)
+    correlations = [torch.einsum("k,km,kn->mn", reliability(n, largest), b, a) for a, b, n in pairs]  # C_l
     score = grid_wigner_d(len(correlations)) @ torch.cat([c.flatten() for c in correlations])  # (G,)
     grid = rotation_grid()
     near = torch.cos(torch.deg2rad(torch.tensor(_APART / 2, dtype=torch.float64)))
@@ -35,14 +38,6 @@ def candidates(source: Moments, target: Moments, count: int = 12) -> Tensor:
         best.append(grid[first])
         score = score.masked_fill((grid @ grid[first]).abs() > near, -torch.inf)
     return climb(quaternion.to_matrix(torch.stack(best)), correlations)
-
-
-def cross_correlations(source: Moments, target: Moments) -> list[Tensor]:
-    """C_l for each degree, (2l + 1, 2l + 1), channels weighted by their reliability."""
-    noise = [a + b for a, b in zip(source.noise, target.noise, strict=True)]
-    largest = max(float(n.max()) for n in noise)
-    pairs = zip(source.values, target.values, noise, strict=True)
-    return [torch.einsum("k,km,kn->mn", reliability(n, largest), b, a) for a, b, n in pairs]
 
 
 def climb(rotations: Tensor, correlations: list[Tensor]) -> Tensor:

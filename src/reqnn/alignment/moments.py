@@ -65,13 +65,8 @@ def pooled(directions: Tensor, strength: Tensor, weights: Tensor, degrees: int =
     return Moments(values, noise)
 
 
-def from_vectors(vectors: Tensor, noise: Tensor) -> Moments:
-    """Degree 1 only: global vectors (C, 3), with the variance (C,) of a coordinate."""
-    return Moments([vectors[:, [1, 2, 0]]], [noise])
-
-
 def to_vectors(found: Moments) -> Tensor:
-    """The features of degree 1 as vectors (C, 3)."""
+    """The features of degree 1, whose order is (y, z, x), as vectors (C, 3)."""
     return found.values[0][:, [2, 0, 1]]
 
 

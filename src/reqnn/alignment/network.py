@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 from torch import Tensor, nn
 
-from reqnn.alignment.moments import Moments, from_vectors, moments
+from reqnn.alignment.moments import Moments, moments
 from reqnn.errors import InputError
 from reqnn.revision.module import RevisedModel
 from reqnn.tensor import QuaternionTensor
@@ -54,7 +54,7 @@ def network_moments(network: RevisedModel, points: Tensor, weights: Tensor, at: 
         noise = (first - second).square().sum(-1) / 12
     except (ValueError, RuntimeError, IndexError):  # the network does not take half as many points
         noise = torch.ones_like(vectors[:, 0])
-    return from_vectors(vectors, noise)
+    return Moments([vectors[:, [1, 2, 0]]], [noise])  # of degree 1 only
 
 
 def point_features(network: RevisedModel, points: Tensor, at: str | None = None) -> Tensor:

@@ -54,7 +54,9 @@ class Fit:
         """The confidence in a rotation against other candidates (R, 3, 3), and what makes it ambiguous."""
         own, equals, confidence = self.squares(rotation), [], 1.0
         for rival in rivals[degrees_between(rivals, rotation) > _APART]:
-            sure = _confidence(self.squares(rival) - own)
+            worse = self.squares(rival) - own
+            z = float(worse.mean() * math.sqrt(len(worse)) / worse.std(correction=0))  # infinite or NaN if all are equal
+            sure = -math.expm1(-z / _SCALE) if worse.mean() > 0 else 0.0
             confidence = min(confidence, sure)
             if sure < AMBIGUOUS_BELOW:
                 equals.append(rival @ rotation.T)
@@ -64,14 +66,6 @@ class Fit:
 def degrees_between(rotations: Tensor, rotation: Tensor) -> Tensor:
     """The angle of Rᵢ R⁻¹ in degrees, (..., 3, 3), (..., 3, 3) → (...); accurate for small angles too."""
     return torch.rad2deg(roma.rotmat_geodesic_distance(rotations, rotation))
-
-
-def _confidence(worse: Tensor) -> float:
-    """From how much worse a rival is at each point, (n,)."""
-    mean, error = float(worse.mean()), float(worse.std(correction=0)) / math.sqrt(len(worse))
-    if mean <= 0:
-        return 0.0
-    return -math.expm1(-mean / error / _SCALE) if error > 0 else 1.0
 
 
 def _reason(symmetries: Tensor) -> str:

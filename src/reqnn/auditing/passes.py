@@ -78,11 +78,11 @@ def audit(
         few = slice(None) if mode == "eval" else slice(_IN_TRAINING)
         measured = _Mode(mode, audited, clouds, tolerance)
         if measured.reference(notes):
-            for rotation in drawn[few] + cube[few]:
-                measured.rotate(rotation)
+            for matrices in drawn[few] + cube[few]:
+                measured.compare(clouds.rotated(matrices), Layer.compare, "rotation", matrices)
             for order in orders[few]:
-                measured.reorder(order)
-            measured.exchange()
+                measured.compare(clouds.reordered(order), Layer.compare, "order", order)
+            measured.compare(clouds.other, Layer.exchange)
             if mode == "eval":
                 measured.separate(notes)
             finished.append(measured)
@@ -130,20 +130,19 @@ class _Mode:
             ) from error
         if self.stopped is not None:
             name = self.stopped.layer or "(model)"
-            self.layers[name] = Layer.broken(name)
+            self.layers[name] = Layer(name, None, self.clouds, self.tolerance, broken=True)
         return True
 
-    def rotate(self, rotations: torch.Tensor) -> None:
-        """Every cloud rotated by its own rotation."""
-        self._compare(self.clouds.rotated(rotations), lambda layer, output: layer.rotate(output, rotations))
+    def compare(self, args: tuple[Any, ...], measure: Callable[..., None], *how: Any) -> None:
+        """Run on changed clouds, and `measure` each layer."""
 
-    def reorder(self, orders: dict[int, torch.Tensor]) -> None:
-        """The points of every cloud in its own new order."""
-        self._compare(self.clouds.reordered(orders), lambda layer, output: layer.reorder(output, orders))
+        def visit(name: str, output: Any) -> None:
+            if name not in self.layers:  # the reference did not call it
+                self.layers[name] = Layer(name, None, self.clouds, self.tolerance, broken=True)
+            else:
+                measure(self.layers[name], output, *how)
 
-    def exchange(self) -> None:
-        """Another cloud in place of each, for the spread of the outputs."""
-        self._compare(self.clouds.other, lambda layer, output: layer.exchange(output))
+        self._run(args, visit)
 
     def separate(self, notes: list[str]) -> None:
         """Each cloud alone."""
@@ -163,15 +162,6 @@ class _Mode:
             except (ValueError, RuntimeError, IndexError) as error:
                 notes.append(f"batch independence was not measured: a cloud alone fails ({type(error).__name__}: {error})")
                 return
-
-    def _compare(self, args: tuple[Any, ...], measure: Callable[[Layer, Any], None]) -> None:
-        def visit(name: str, output: Any) -> None:
-            if name not in self.layers:
-                self.layers[name] = Layer.broken(name)  # the reference did not call it
-            else:
-                measure(self.layers[name], output)
-
-        self._run(args, visit)
 
     def _run(self, args: tuple[Any, ...], visit: Callable[[str, Any], None]) -> None:
         try:

@@ -99,15 +99,12 @@ class AuditReport:
     def problems(self) -> list[str]:
         """What is wrong, one sentence each; empty if nothing is."""
         found = [f"the network could not be run: {self.stopped}"] if self.stopped else []
-        found += [
-            self._describe(error, words)
-            for error, words in (
-                ("rotation_error", "is not rotation-equivariant (quaternion) or rotation-invariant (real)"),
-                ("permutation_error", "depends on the order of the points"),
-                ("batch_error", "depends on the other clouds of the batch in eval mode"),
-            )
-            if self._first(error) is not None
-        ]
+        properties = {
+            "rotation_error": "is not rotation-equivariant (quaternion) or rotation-invariant (real)",
+            "permutation_error": "depends on the order of the points",
+            "batch_error": "depends on the other clouds of the batch in eval mode",
+        }
+        found += [self._describe(error, words) for error, words in properties.items() if self._first(error) is not None]
         if found and not self.stopped and self.settings.get("dtype") not in (None, "float64"):
             found[-1] += ". This may be rounding: audit in float64 to find out"
         if not self.stopped and not self.spread >= self.least_spread:
@@ -142,21 +139,16 @@ class AuditReport:
             )
             for row in self.rows
         ]
-        lines = table(header, body) + [f"note: {note}" for note in self.notes]
-        if self.ok:
-            return "\n".join([*lines, self._conclusion()])
-        return "\n".join([*lines, *(f"NOT ok: {problem}" for problem in self.problems)])
-
-    def _cell(self, error: float) -> str:
-        return "-" if math.isnan(error) else f"{error:.1e}{'' if error <= self.tolerance else ' ✗'}"
-
-    def _conclusion(self) -> str:
-        s = self.settings
-        return (
+        s, problems = self.settings, [f"NOT ok: {problem}" for problem in self.problems]
+        conclusion = (
             f"ok: every layer holds to {self.tolerance:.0e} under {s.get('rotations')} random and 24 cube rotations "
             f"(largest error {self.rotation_error:.1e}) and {s.get('permutations')} orders of the points "
             f"({self.permutation_error:.1e}); outputs of different clouds differ by {self.spread:.1e} of their size"
         )
+        return "\n".join([*table(header, body), *(f"note: {note}" for note in self.notes), *(problems or [conclusion])])
+
+    def _cell(self, error: float) -> str:
+        return "-" if math.isnan(error) else f"{error:.1e}{'' if error <= self.tolerance else ' ✗'}"
 
     def _describe(self, error: str, words: str) -> str:
         names = [row.name for row in self.rows]
@@ -170,9 +162,9 @@ class AuditReport:
 
     def _worst(self, error: str) -> float:
         errors = [getattr(row, error) for row in self.rows]
-        if any(e > self.tolerance for e in errors):
-            return float(max(e for e in errors if not math.isnan(e)))
-        return math.nan if math.isnan(errors[-1]) else float(max(e for e in errors if not math.isnan(e)))
+        if math.isnan(errors[-1]) and not any(e > self.tolerance for e in errors):
+            return math.nan
+        return float(max(e for e in errors if not math.isnan(e)))
 
     def _first(self, error: str) -> str | None:
         return next((row.name for row in self.rows if getattr(row, error) > self.tolerance), None)

@@ -55,26 +55,23 @@ class PointClouds(Dataset[tuple[Tensor, int]]):
         count = len(points)
         if labels.shape != (count,) or labels.dtype != torch.int64:
             raise InputError(f"{where}: {count} clouds need labels ({count},) int64; given {tuple(labels.shape)}")
-        wrong = labels[(labels < 0) | (labels >= len(self.classes))]
-        if len(wrong):
-            raise InputError(f"{where}: a label is {wrong[0]}; there are {len(self.classes)} classes, numbered from 0")
+        unknown = labels[(labels < 0) | (labels >= len(self.classes))]
+        if len(unknown):
+            raise InputError(f"{where}: a label is {unknown[0]}; there are {len(self.classes)} classes, numbered from 0")
         check_choice(self.up, "xyz", f"{where}: the vertical axis")
         shapes = {"normals": points.shape, "groups": (count,), "parts": points.shape[:2]}
         for name, needed in shapes.items():
             value = getattr(self, name)
             if value is not None and value.shape != needed:
                 raise InputError(f"{where}: {name} have shape {tuple(value.shape)}; {tuple(needed)} is needed")
-        if self.parts is not None:
-            self._check_parts(self.parts, where)
-
-    def _check_parts(self, parts: Tensor, where: str) -> None:
-        """Raise `InputError` unless each part is one of the object's class."""
-        known = torch.tensor([*part_classes(self.part_names, self.classes), -1])  # −1 for numbers that are too large
-        wrong = (parts < 0) | (known[parts.clamp(0, len(known) - 1)] != self.labels[:, None])
+        if self.parts is None:
+            return
+        parts, known = self.parts, torch.tensor([*part_classes(self.part_names, self.classes), -1])  # −1 for too large ones
+        wrong = (parts < 0) | (known[parts.clamp(0, len(known) - 1)] != labels[:, None])
         if bool(wrong.any()):
             cloud, point = wrong.nonzero()[0].tolist()
             raise InputError(
-                f"{where}: point {point} of cloud {cloud}, a {self.classes[int(self.labels[cloud])]}, has part "
+                f"{where}: point {point} of cloud {cloud}, a {self.classes[int(labels[cloud])]}, has part "
                 f"{int(parts[cloud, point])}, which is none of that class"
             )
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import uuid
 import zipfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,7 @@ import numpy as np
 
 from reqnn.errors import InputError, ReqnnError
 
-VERSION = 1  # increase it when the clouds change: invalidates the cache
+VERSION = 2  # increase it when the clouds change: invalidates the cache
 
 
 @contextmanager
@@ -81,10 +81,15 @@ def atomic_file(path: Path) -> Iterator[Path]:
             partial.unlink()
 
 
-def cached(folder: Path | None, key: str, make: Callable[[], dict[str, np.ndarray]]) -> dict[str, np.ndarray]:
-    """The arrays of `make`, from the cache if it has them; a damaged or unwritable cache is no error."""
-    if folder is None:
-        return make()
+def cached(
+    folder: Path, files: Sequence[Path], settings: Sequence[Any], make: Callable[[], dict[str, np.ndarray]]
+) -> dict[str, np.ndarray]:
+    """The arrays of `make`, from the cache if it has them; a damaged or unwritable cache is no error.
+
+    The key is a hash of the settings and of the files: paths, sizes, modification times.
+    """
+    listing = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
+    key = hashlib.sha256(json.dumps([VERSION, listing, list(settings)]).encode()).hexdigest()[:32]
     path = folder / f"{key}.npz"
     try:
         with path.open("rb") as file, np.load(file, allow_pickle=False) as stored:
@@ -94,10 +99,3 @@ def cached(folder: Path | None, key: str, make: Callable[[], dict[str, np.ndarra
     with suppress(InputError), atomic_file(path) as partial, partial.open("wb") as target:
         np.savez(target, **arrays)  # type: ignore[arg-type]  # no array is called allow_pickle
     return arrays
-
-
-def cache_key(files: Sequence[Path], settings: Mapping[str, Any]) -> str:
-    """A hash of the files (paths, sizes, modification times) and the settings."""
-    listing = [(str(file.resolve()), file.stat().st_size, file.stat().st_mtime_ns) for file in files]
-    text = json.dumps([VERSION, listing, dict(settings)], sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()[:32]

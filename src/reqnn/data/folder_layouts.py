@@ -5,17 +5,15 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
 
 from reqnn.data.dataset import PointClouds
-from reqnn.data.files import cache_key, cached, read_bytes, read_lines, reading
-from reqnn.data.layout import Layout, Request, assemble, check_split, drawn_split
-from reqnn.data.sampling import normalise
+from reqnn.data.files import read_bytes, read_lines, reading
+from reqnn.data.layout import Layout, Request, Sample, assemble, check_split, drawn_split
 from reqnn.data.shape_file import SUFFIXES, Shape, read_shape
 from reqnn.errors import InputError
 
@@ -23,7 +21,7 @@ SPLITS = ("train", "val", "test")
 SYNSETS = "synsetoffset2category.txt"
 
 
-def load_files(
+def _load_files(
     files: Sequence[Path],
     labels: Sequence[int],
     classes: Sequence[str],
@@ -35,59 +33,46 @@ def load_files(
     """Clouds of these files, in their order, cached; byte-identical files form a group.
 
     `normals` says whether columns 4 to 6 of a cloud file are normals. `parts` are the files with the part of each point: the
-    same files, for their column 7, or lists of numbers that count from 1 in each class.
+    same, for their column 7, or lists of numbers that count from 1 in each class.
     """
-    normalize = request.normalize is not False
 
-    def make() -> dict[str, np.ndarray]:
-        clouds = np.empty((len(files), request.points, 3), dtype=np.float32)
-        directions = np.zeros_like(clouds)
-        digests = np.empty(len(files), dtype=np.uint64)
-        pieces = np.zeros((len(files) if parts else 0, request.points), dtype=np.int64)
-        for i, file in enumerate(files):
+    def read() -> Iterator[Sample]:
+        for i, (file, label) in enumerate(zip(files, labels, strict=True)):
             shape = read_shape(file)
             if parts and parts[i] != file:
-                shape = _with_parts(shape, parts[i], first_part(request.parts or {}, classes[labels[i]]))
-            cloud, more = shape.sample(str(file), request.points, request.seed, request.sampling, request.short)
-            clouds[i] = normalise(cloud, str(file)) if normalize else cloud
-            columns = 0 if more is None else more.shape[1]
-            if more is not None and columns >= 3 and (normals or shape.faces is not None):
-                directions[i] = more[:, :3]
-            if more is not None and parts and columns >= 4:
-                pieces[i] = more[:, 3]
-            elif parts:
-                raise InputError(f"{file} has {3 + columns} columns; x y z nx ny nz and the part are needed")
-            digests[i] = int.from_bytes(shape.digest[:8], "little")
-        return {"clouds": clouds, "normals": directions, "digests": digests, "parts": pieces}
+                shape = _with_parts(shape, parts[i], classes[label], request.known.parts or {})
+            elif not normals and shape.faces is None:
+                shape = replace(shape, rest=None)
+            yield str(file), shape, label
 
-    key = cache_key([*files, *parts], {**request.settings(), "normalize": normalize, "normals": normals})
-    arrays = cached(request.cache, key, make)
-    known = arrays["normals"] if arrays["normals"].any(axis=(1, 2)).all() else None
-    groups = np.unique(arrays["digests"], return_inverse=True)[1].astype(np.int64)
-    pieces = arrays["parts"] if parts else None
-    return assemble(arrays["clouds"], np.array(labels, dtype=np.int64), classes, request, up, known, groups, pieces)
+    return assemble(request, classes, up, read(), files=[*files, *parts], copies=True)
 
 
-def first_part(parts: dict[str, int], name: str) -> int:
-    """The number of the first part of a class; parts are numbered through all classes."""
+def _with_parts(shape: Shape, file: Path, name: str, parts: dict[str, int]) -> Shape:
+    """A cloud with unknown normals and the parts of a list, whose numbers begin with 1 in each class."""
     if name not in parts:
         raise InputError(f"the parts of {name} are not known; classes with parts are {', '.join(parts)}")
-    return sum(count for before, count in parts.items() if list(parts).index(before) < list(parts).index(name))
-
-
-def _with_parts(shape: Shape, file: Path, first: int) -> Shape:
-    """A cloud with unknown normals and the parts of a list, whose numbers begin with 1."""
-    lines = read_lines(file)
+    lines, first = read_lines(file), sum(list(parts.values())[: list(parts).index(name)])
     if len(lines) != len(shape.vertices) or not all(line.isdecimal() for line in lines):
         raise InputError(f"{file}: {len(shape.vertices)} lines with the number of a part are needed; there are {len(lines)}")
     numbers = np.array(lines, dtype=np.float64) - 1 + first
     return replace(shape, rest=np.column_stack([np.zeros_like(shape.vertices), numbers]))
 
 
-def _load_class_folders(path: Path, request: Request) -> PointClouds:
+def _load_class_folders(path: Path, request: Request) -> PointClouds | None:
     """`<class>/{train,test}/`, `{train,test}/<class>/`, or `<class>/`, whose files are split by a seed."""
-    found = _by_class(path)
-    classes = sorted(found) if request.only is None else [name for name in request.only if name in found]
+    if not path.is_dir() or not any(next(_shapes(folder), None) for folder in _folders(path)):
+        return None
+    found: dict[str, list[tuple[Path, str]]] = {}  # class → its files, each with its split, "" if the folders do not say
+    folders, only = _folders(path), request.known.only
+    split_first = {folder.name for folder in folders} <= set(SPLITS)
+    if split_first:
+        folders = [inner for split in SPLITS if (path / split).is_dir() for inner in _folders(path / split)]
+    for folder in folders:
+        places = [(folder, folder.parent.name)] if split_first else [(folder / s, s) for s in SPLITS if (folder / s).is_dir()]
+        for place, side in places or [(folder, "")]:
+            found.setdefault(folder.name, []).extend((file, side) for file in sorted(_shapes(place)))
+    classes = sorted(found) if only is None else [name for name in only if name in found]
     if not classes:
         raise InputError(f"{path} holds none of the requested class folders")
     if empty := next((name for name in classes if not found[name]), None):
@@ -98,76 +83,56 @@ def _load_class_folders(path: Path, request: Request) -> PointClouds:
     if "" in sides and set(sides) != {""}:
         odd = files[sides.index("")]
         raise InputError(f"{path}: some class folders have train and test folders and some, as for {odd}, do not")
-    if "" in sides:
-        chosen = drawn_split(labels, _copies(files), request)
-    else:
-        chosen = np.flatnonzero([request.split in ("all", side) for side in sides])
-    return load_files([files[i] for i in chosen], labels[chosen].tolist(), classes, request, "z", normals=False)
-
-
-def _by_class(path: Path) -> dict[str, list[tuple[Path, str]]]:
-    """Class → its files, each with its split, "" if the folders do not say."""
-    found: dict[str, list[tuple[Path, str]]] = {}
-    folders = _folders(path)
-    split_first = {folder.name for folder in folders} <= set(SPLITS)
-    if split_first:
-        folders = [inner for split in SPLITS if (path / split).is_dir() for inner in _folders(path / split)]
-    for folder in folders:
-        places = [(folder, folder.parent.name)] if split_first else [(folder / s, s) for s in SPLITS if (folder / s).is_dir()]
-        for place, side in places or [(folder, "")]:
-            found.setdefault(folder.name, []).extend((file, side) for file in _shapes(place))
-    return found
-
-
-def _copies(files: Sequence[Path]) -> np.ndarray:
-    """A group number per file, the same for byte-identical files; only files of equal size are read."""
-    sizes = {file: file.stat().st_size for file in files}
-    often = Counter(sizes.values())
-    digests = [hashlib.sha256(read_bytes(f)).hexdigest() if often[sizes[f]] > 1 else str(f) for f in files]
-    return np.unique(digests, return_inverse=True)[1]
+    chosen = np.flatnonzero([request.split in ("all", side) for side in sides])
+    if "" in sides:  # byte-identical files stay on one side; only those of equal size are read
+        often = Counter(sizes := [file.stat().st_size for file in files])
+        digests = [
+            hashlib.sha256(read_bytes(file)).hexdigest() if often[size] > 1 else str(file)
+            for file, size in zip(files, sizes, strict=True)
+        ]
+        chosen = drawn_split(labels, np.unique(digests, return_inverse=True)[1], request)
+    return _load_files([files[i] for i in chosen], labels[chosen].tolist(), classes, request, "z", normals=False)
 
 
 def _folders(path: Path) -> list[Path]:
     return sorted(child for child in path.iterdir() if child.is_dir() and not child.name.startswith((".", "__")))
 
 
-def _shapes(folder: Path, first: bool = False) -> list[Path]:
-    """The readable files below a folder, by name; only one of them with `first`."""
-    readable = (f for f in folder.rglob("*") if f.suffix.lower() in SUFFIXES and not f.name.startswith(".") and f.is_file())
-    return sorted(islice(readable, 1 if first else None))
+def _shapes(folder: Path) -> Iterator[Path]:
+    """The readable files below a folder."""
+    return (f for f in folder.rglob("*") if f.suffix.lower() in SUFFIXES and not f.name.startswith(".") and f.is_file())
 
 
-def _modelnet_prefix(path: Path) -> str | None:
-    return next((prefix for prefix in ("modelnet40", "modelnet10") if (path / f"{prefix}_shape_names.txt").is_file()), None)
-
-
-def _load_modelnet(path: Path, request: Request) -> PointClouds:
+def _load_modelnet(path: Path, request: Request) -> PointClouds | None:
     """The clouds of a split in the order of its list, with normals: `<class>/<class>_0001.txt`, x,y,z,nx,ny,nz per line."""
+    prefix = next((one for one in ("modelnet40", "modelnet10") if (path / f"{one}_shape_names.txt").is_file()), None)
+    if prefix is None:
+        return None
     check_split(request)
-    prefix = _modelnet_prefix(path)
-    classes = read_lines(path / f"{prefix}_shape_names.txt")
+    classes, only = read_lines(path / f"{prefix}_shape_names.txt"), request.known.only
     listed = path / f"{prefix}_{request.split}.txt"
     files, labels = [], []
     for name in read_lines(listed):
         kind = name.rpartition("_")[0]  # night_stand_0001 is a night_stand
         if kind not in classes:
             raise InputError(f"{listed}: '{name}' is of no class in {prefix}_shape_names.txt")
-        if request.only is None or kind in request.only:
+        if only is None or kind in only:
             files.append(path / kind / f"{name}.txt")
             labels.append(classes.index(kind))
     missing = [file for file in files if not file.is_file()]
     if missing:
         raise InputError(f"{listed}: {len(missing)} of its {len(files)} files are missing, such as {missing[0]}")
-    return load_files(files, labels, classes, request, "y")
+    return _load_files(files, labels, classes, request, "y")
 
 
-def _load_shapenet(path: Path, request: Request) -> PointClouds:
+def _load_shapenet(path: Path, request: Request) -> PointClouds | None:
     """The clouds of a split in the order of its list; with normals if the files have them, and parts if they are wanted.
 
     A cloud with too few points repeats some, as users of this data set do.
     """
+    if not (path / SYNSETS).is_file():
+        return None
     check_split(request, SPLITS)
-    request = replace(request, short="repeat")
     rows = [line.split() for line in read_lines(path / SYNSETS)]
     if any(len(row) != 2 for row in rows):
         raise InputError(f"{path / SYNSETS}: each line holds a class name and a synset, such as 'Airplane 02691156'")
@@ -189,24 +154,13 @@ def _load_shapenet(path: Path, request: Request) -> PointClouds:
         files.append(file)
         labels.append(synsets.index(synset))
         parts.append(file if file == places[0] else path / synset / "points_label" / f"{shape}.seg")
-    return load_files(files, labels, classes, request, "y", parts=parts if request.parts else ())
-
-
-def _is_modelnet(path: Path) -> bool:
-    return path.is_dir() and _modelnet_prefix(path) is not None
-
-
-def _is_shapenet(path: Path) -> bool:
-    return (path / SYNSETS).is_file()
-
-
-def _has_class_folders(path: Path) -> bool:
-    return path.is_dir() and any(_shapes(folder, first=True) for folder in _folders(path))
+    request = replace(request, short="repeat")
+    return _load_files(files, labels, classes, request, "y", parts=parts if request.known.parts else ())
 
 
 FOLDERS = f"<class>/{{train,test}}/*, or {{train,test}}/<class>/*, or <class>/*, ending in {' '.join(SUFFIXES)}"
 LAYOUTS = (
-    Layout("ModelNet's resampled text files", "modelnet40_{shape_names,train,test}.txt", _is_modelnet, _load_modelnet),
-    Layout("ShapeNet's folders of point files", f"{SYNSETS}, train_test_split/*.json", _is_shapenet, _load_shapenet),
-    Layout("class folders", FOLDERS, _has_class_folders, _load_class_folders),
+    Layout("ModelNet's resampled text files", "modelnet40_{shape_names,train,test}.txt", _load_modelnet),
+    Layout("ShapeNet's folders of point files", f"{SYNSETS}, train_test_split/*.json", _load_shapenet),
+    Layout("class folders", FOLDERS, _load_class_folders),
 )

@@ -47,13 +47,14 @@ def member(group: Any, name: str, path: Path) -> Any:
     """A data set or group of a group, None if there is none; `InputError` for a link into another file."""
     link = group.get(name, getlink=True)
     if isinstance(link, need("h5py").ExternalLink):
-        raise InputError(f"{_where(group, name, path)} is a link into the file {link.filename}; store the data in this file")
+        where = f"{path}: field '{group.name.strip('/')}/{name}'".replace("'/", "'")
+        raise InputError(f"{where} is a link into the file {link.filename}; store the data in this file")
     return None if link is None else group.get(name)
 
 
-def read_field(group: Any, field: str, path: Path) -> np.ndarray:
-    """The array of one field of a file or group."""
-    where, found = _where(group, field, path), member(group, field, path)
+def read_field(group: Any, field: str, path: Path) -> tuple[np.ndarray, str]:
+    """The array of one field of a file or group, and where it is, for messages."""
+    where, found = f"{path}: field '{group.name.strip('/')}/{field}'".replace("'/", "'"), member(group, field, path)
     if not isinstance(found, need("h5py").Dataset):
         there = ", ".join(list(group)[:8]) or "nothing"
         raise InputError(f"{where} is missing; the file holds {there}")
@@ -68,12 +69,12 @@ def read_field(group: Any, field: str, path: Path) -> np.ndarray:
         raise InputError(f"{where} cannot be read; the file is truncated or damaged, download it again ({error})") from error
     if not isinstance(array, np.ndarray) or array.dtype.kind not in "iuf":
         raise InputError(f"{where} holds no array of numbers")
-    return array
+    return array, where
 
 
 def read_clouds(group: Any, field: str, path: Path, dimensions: int = 3) -> np.ndarray:
     """Clouds (S, M, 3), or one (M, 3), float32 with finite coordinates; further columns (normals, colours) are dropped."""
-    array, where = read_field(group, field, path), _where(group, field, path)
+    array, where = read_field(group, field, path)
     needed = "(samples, points, 3)" if dimensions == 3 else "(points, 3)"
     if array.ndim != dimensions or array.shape[-1] < 3 or (dimensions == 3 and array.shape[1] == 0):
         raise InputError(f"{where} has shape {array.shape}; clouds {needed} are needed")
@@ -90,7 +91,7 @@ def read_clouds(group: Any, field: str, path: Path, dimensions: int = 3) -> np.n
 
 def read_labels(group: Any, field: str, path: Path, count: int, classes: int | None) -> np.ndarray:
     """Labels (S,) int64 for `count` clouds, stored as (S,) or (S, 1), each below the number of classes if that is known."""
-    array, where = read_field(group, field, path), _where(group, field, path)
+    array, where = read_field(group, field, path)
     if array.shape not in ((count,), (count, 1)):
         raise InputError(f"{where} has shape {array.shape}; ({count}, 1) is needed, for {count} clouds")
     if array.dtype.kind == "f" and not (np.isfinite(array) & (array == np.floor(array))).all():
@@ -104,13 +105,9 @@ def read_labels(group: Any, field: str, path: Path, count: int, classes: int | N
     return labels
 
 
-def read_parts(group: Any, field: str, path: Path, shape: tuple[int, int]) -> np.ndarray:
-    """The part of each point, (S, N) int64."""
-    array, where = read_field(group, field, path), _where(group, field, path)
+def read_per_point(group: Any, field: str, path: Path, shape: tuple[int, ...]) -> np.ndarray:
+    """Whole numbers (S, N), one for each point."""
+    array, where = read_field(group, field, path)
     if array.shape != shape or array.dtype.kind == "f":
         raise InputError(f"{where} has shape {array.shape}, {array.dtype}; whole numbers {shape} are needed, one per point")
-    return array.astype(np.int64)
-
-
-def _where(group: Any, field: str, path: Path) -> str:
-    return f"{path}: field '{group.name.strip('/')}/{field}'".replace("'/", "'")
+    return array

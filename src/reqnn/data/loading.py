@@ -6,18 +6,19 @@ import os
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import torch
 
 from reqnn.data import folder_layouts, hdf5_layouts
 from reqnn.data.dataset import PointClouds
-from reqnn.data.layout import Layout, Request
+from reqnn.data.layout import Layout, NamedSet, Request, check_split, drawn_split
 from reqnn.data.sampling import check_sampling, check_seed
-from reqnn.data.sets import SETS, NamedSet
+from reqnn.data.sets import SETS
 from reqnn.errors import InputError, check_share
 
 ROOT_VARIABLE = "REQNN_DATA"
 LAYOUTS: tuple[Layout, ...] = (*hdf5_layouts.LAYOUTS, *folder_layouts.LAYOUTS)
-"""The first that recognises a path reads it."""
+"""The first that knows a path reads it."""
 
 
 def load(
@@ -55,17 +56,16 @@ def load(
     check_seed(split_seed, "split_seed")
     check_share(test_fraction, "test_fraction")
     stored = _user_cache() / "sampled" if cache is None else Path(cache)
-    choice = (sampling, short, normalize, up, variant, test_fraction, split_seed)
-    request = Request(split, points, seed, *choice, cache=stored)
-    known, path = known_set(name_or_path), Path(name_or_path).expanduser()
-    if known is None:
-        return layout_of(path).load(path, replace(request, name=path.resolve().name))
-    if known.embedded is None and known.name == str(name_or_path):
-        path = find_folder(known, data_root(root))
-    request = replace(request, name=known.name, classes=known.classes, only=known.only, up=up or known.up, parts=known.parts)
+    path = Path(name_or_path).expanduser()
+    known = known_set(name_or_path) or NamedSet(path.resolve().name)
+    choice = (sampling, short, normalize, up or known.up, variant, test_fraction, split_seed, stored)
+    request = Request(known, split, points, seed, *choice)
     if known.embedded is not None:
         return known.embedded(request)
-    return keep_classes(layout_of(path).load(path, request), known.only)
+    if known.name == str(name_or_path) and known.folders:
+        path = find_folder(known, data_root(root))
+    found = keep_classes(_read(path, request), known.only)
+    return found if path.is_dir() else _file_split(path, found, request)
 
 
 def known_set(name_or_path: str | Path) -> NamedSet | None:
@@ -92,20 +92,6 @@ def _user_cache() -> Path:
     return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser() / "reqnn"
 
 
-def layout_of(path: Path) -> Layout:
-    """The layout of a folder or file; `InputError` with all known layouts if it has none."""
-    try:
-        for layout in LAYOUTS:
-            if layout.recognise(path):
-                return layout
-        there = sorted(child.name for child in path.iterdir())[:6] if path.is_dir() else []
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}); check its permissions") from error
-    looked = "".join(f"\n  {layout.name}: {layout.looks_for}" for layout in LAYOUTS)
-    holds = f"; it holds {', '.join(there)}" if there else ""
-    raise InputError(f"{path} has no known layout{holds}. Looked for:{looked}")
-
-
 def find_folder(known: NamedSet, root: Path) -> Path:
     """The folder of a data set under the root; if there is none, `InputError` with where to get it."""
     for name in known.folders:
@@ -119,6 +105,32 @@ def find_folder(known: NamedSet, root: Path) -> Path:
         f"    (other names for that folder: {', '.join(known.folders[1:])})\n"
         f"  another place: set the variable {ROOT_VARIABLE} to the folder that holds it (now {now}), or pass its path"
     )
+
+
+def _read(path: Path, request: Request) -> PointClouds:
+    """The clouds of a folder or file by the first layout that knows it; `InputError` with all layouts if none does."""
+    try:
+        for layout in LAYOUTS:
+            if (found := layout.load(path, request)) is not None:
+                return found
+        there = sorted(child.name for child in path.iterdir())[:6] if path.is_dir() else []
+    except OSError as error:
+        raise InputError(f"{path} cannot be read ({error.strerror}); check its permissions") from error
+    looked = "".join(f"\n  {layout.name}: {layout.looks_for}" for layout in LAYOUTS)
+    holds = f"; it holds {', '.join(there)}" if there else ""
+    raise InputError(f"{path} has no known layout{holds}. Looked for:{looked}")
+
+
+def _file_split(path: Path, clouds: PointClouds, request: Request) -> PointClouds:
+    """The clouds of a single file in the split: all if its name says train or test, else drawn by the split seed."""
+    named = next((split for split in ("train", "test") if split in path.stem.lower()), None)
+    check_split(request, (named, "all") if named else ("train", "test", "all"))
+    if named:
+        return clouds
+    chosen = drawn_split(clouds.labels.numpy(), np.arange(len(clouds)), request)
+    if not len(chosen):
+        raise InputError(f"{request.known.name}: the split '{request.split}' holds no clouds")
+    return clouds.subset(chosen.tolist())
 
 
 def keep_classes(clouds: PointClouds, only: tuple[str, ...] | None) -> PointClouds:

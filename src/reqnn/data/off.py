@@ -23,16 +23,11 @@ def parse_off(content: bytes) -> tuple[np.ndarray, np.ndarray]:
     vertices, faces = int(counts[0]), int(counts[1])
     if len(body) - 1 < vertices + faces:
         raise ValueError(f"the header says {vertices} vertices and {faces} faces; {len(body) - 1} lines follow: truncated")
-    return _vertices(body[1 : 1 + vertices]), _triangles(body[1 + vertices : 1 + vertices + faces], vertices)
-
-
-def _vertices(lines: list[bytes]) -> np.ndarray:
-    tokens = b" ".join(lines).split()
-    if len(tokens) != 3 * len(lines):  # normals or colours follow the coordinates
-        tokens = [token for line in lines for token in line.split()[:3]]
-    if len(tokens) != 3 * len(lines):
-        raise ValueError("a vertex has fewer than three coordinates")
-    return np.array(tokens).astype(np.float64).reshape(-1, 3)
+    try:
+        points = np.loadtxt(body[1 : 1 + vertices], usecols=(0, 1, 2), ndmin=2) if vertices > 0 else np.empty((0, 3))
+    except ValueError as error:
+        raise ValueError(f"a vertex has fewer than three coordinates, or other words than numbers ({error})") from error
+    return points, _triangles(body[1 + vertices : 1 + vertices + faces], vertices)  # normals or colours are left out
 
 
 def _triangles(lines: list[bytes], vertices: int) -> np.ndarray:

@@ -24,44 +24,41 @@ def parse_pcd(content: bytes) -> tuple[np.ndarray, np.ndarray | None]:
     repeats = repeats or ["1"] * len(fields)
     if not fields or not len(fields) == len(size) == len(kind) == len(repeats) or not {"x", "y", "z"} <= set(fields):
         raise ValueError("FIELDS with x, y and z, and as many SIZE, TYPE and COUNT, are needed")
-    shape = int(head["WIDTH"][0]) * int(head["HEIGHT"][0]) if {"WIDTH", "HEIGHT"} <= head.keys() else int(head["POINTS"][0])
+    points = int(head["WIDTH"][0]) * int(head["HEIGHT"][0]) if {"WIDTH", "HEIGHT"} <= head.keys() else int(head["POINTS"][0])
     counts = [int(count) for count in repeats]
-    if shape < 0 or min(counts) < 1:
-        raise ValueError(f"it says {shape} points, and fields of {min(counts)} numbers")
+    if points < 0 or min(counts) < 1:
+        raise ValueError(f"it says {points} points, and fields of {min(counts)} numbers")
     names = [name if fields.index(name) == i else f"{name} {i}" for i, name in enumerate(fields)]  # "_" is padding
-    types = [_KINDS[one] + str(int(bytes_)) for one, bytes_ in zip(kind, size, strict=True)]
-    table = _rows(content[found.end() :], found[1].decode(), shape, names, types, counts)
-    normals = np.stack([table[name] for name in NORMALS], 1) if set(NORMALS) <= set(fields) else None
-    return np.stack([table[name] for name in "xyz"], 1), normals
-
-
-def _rows(
-    body: bytes, storage: str, points: int, names: list[str], types: list[str], counts: list[int]
-) -> dict[str, np.ndarray]:
-    """The first number of each field, (N,) float64."""
+    wanted = [*"xyz", *(NORMALS if set(NORMALS) <= set(fields) else ())]
+    body, storage = content[found.end() :], found[1].decode()
     if storage == "ascii":
         table = np.loadtxt(io.BytesIO(body), dtype=np.float64, ndmin=2)
         if len(table) != points or table.shape[1] != sum(counts):
             raise ValueError(f"the header says {points} points of {sum(counts)} numbers; there are {table.shape}: truncated")
         starts = np.cumsum([0, *counts])
-        return {name: table[:, start] for name, start in zip(names, starts, strict=False)}
-    if storage not in ("binary", "binary_compressed"):
-        raise ValueError(f"DATA is {storage}; ascii, binary or binary_compressed is needed")
+        numbers = table[:, [starts[names.index(name)] for name in wanted]]
+        return numbers[:, :3], numbers[:, 3:] if len(wanted) > 3 else None
+    types = [_KINDS[one] + str(int(bytes_)) for one, bytes_ in zip(kind, size, strict=True)]
     dtype = np.dtype([(name, one, (count,)) for name, one, count in zip(names, types, counts, strict=True)])
     needed = points * dtype.itemsize
     if storage == "binary":
         if len(body) < needed:
             raise ValueError(f"the header says {points} points, {needed} bytes; {len(body)} follow: truncated")
         packed = np.frombuffer(body, dtype, points)
-        return {name: packed[name][:, 0].astype(np.float64) for name in names}
-    packed_size, size = np.frombuffer(body[:8], "<u4").tolist()
-    if size != needed or len(body) < 8 + packed_size:
-        raise ValueError(f"{needed} bytes are needed; {size} were packed into {packed_size}, {len(body) - 8} follow: truncated")
-    columns, at, found = lzf_unpacked(body[8 : 8 + packed_size], size), 0, {}
-    for name, one, count in zip(names, types, counts, strict=True):  # field after field, not point after point
-        block = np.frombuffer(columns, one, points * count, at)
-        found[name], at = block[::count].astype(np.float64), at + block.nbytes
-    return found
+        columns = [packed[name][:, 0] for name in wanted]
+    elif storage == "binary_compressed":
+        packed_size, unpacked = np.frombuffer(body[:8], "<u4").tolist()
+        if unpacked != needed or len(body) < 8 + packed_size:
+            there = f"{unpacked} were packed into {packed_size}, {len(body) - 8} follow"
+            raise ValueError(f"{needed} bytes are needed; {there}: truncated")
+        raw, columns = lzf_unpacked(body[8 : 8 + packed_size], needed), []
+        for name in wanted:  # field after field, not point after point
+            (one, (count,)), start = dtype[name].subdtype or (dtype[name], (1,)), (dtype.fields or {})[name][1]
+            columns.append(np.frombuffer(raw, one, points * count, points * start)[::count])
+    else:
+        raise ValueError(f"DATA is {storage}; ascii, binary or binary_compressed is needed")
+    numbers = np.stack(columns, 1).astype(np.float64)
+    return numbers[:, :3], numbers[:, 3:] if len(wanted) > 3 else None
 
 
 def lzf_unpacked(packed: bytes, size: int) -> bytes:

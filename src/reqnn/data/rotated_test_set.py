@@ -118,7 +118,12 @@ def _rotations(seed: int, cloud: int, protocol: str, copies: int) -> np.ndarray:
     """
     if protocol == "NR":
         return np.broadcast_to(np.eye(3), (copies, 3, 3))
-    disc = _disc(stream("rotation", seed, cloud), 2 * copies)
+    random, disc = stream("rotation", seed, cloud), np.empty((0, 2))
+    while len(disc) < 2 * copies:
+        points = 2 * random.random((32, 2)) - 1
+        square = points[:, 0] ** 2 + points[:, 1] ** 2
+        disc = np.concatenate([disc, points[(square > 0) & (square < 1)]])
+    disc = disc[: 2 * copies]  # the first points of the stream in the unit disc, not at its centre
     (a, b), (c, d) = disc[0::2].T, disc[1::2].T
     near, far, zero, one = a * a + b * b, c * c + d * d, np.zeros(copies), np.ones(copies)
     if protocol == "AR":
@@ -129,16 +134,6 @@ def _rotations(seed: int, cloud: int, protocol: str, copies: int) -> np.ndarray:
         about_y = [cosine, zero, sine, zero, one, zero, -sine, zero, cosine]
         rows = about_y if protocol == "y" else [cosine, -sine, zero, sine, cosine, zero, zero, zero, one]
     return np.stack(rows, axis=-1).reshape(copies, 3, 3)
-
-
-def _disc(random: np.random.Generator, count: int) -> np.ndarray:
-    """The first `count` points (count, 2) of a stream that lie in the unit disc, not at its centre."""
-    found = np.empty((0, 2))
-    while len(found) < count:
-        points = 2 * random.random((32, 2)) - 1
-        square = points[:, 0] ** 2 + points[:, 1] ** 2
-        found = np.concatenate([found, points[(square > 0) & (square < 1)]])
-    return found[:count]
 
 
 def _matrix(w: np.ndarray, x: np.ndarray, y: np.ndarray, z: np.ndarray) -> list[np.ndarray]:

@@ -82,7 +82,9 @@ def scanned(
         random = stream("scan", seed, index)
         share = cut * random.random() if split == "train" else cut
         whole = objects.points[label]
-        left = _left_by_cut(whole, share, random)
+        left, away = np.arange(len(whole)), round(share * len(whole))
+        if away:  # by a plane of random direction
+            left = np.sort(np.argsort((whole * _normal(random, 3)).sum(-1), kind="stable")[:-away])
         where = f"scanned, {objects.names[label]}" + f", {share:.0%} cut away" * bool(share)
         taken = left[choose_points(len(left), points, seed, index, where, sampling, short)]
         cloud = whole[taken] + noise * _normal(random, points, 3)
@@ -90,15 +92,6 @@ def scanned(
         normals.append(objects.normals[label, taken])
     found, directions = (torch.from_numpy(np.stack(arrays)) for arrays in (clouds, normals))
     return PointClouds(found, torch.from_numpy(labels), objects.names, "scanned", split, normals=directions)
-
-
-def _left_by_cut(xyz: np.ndarray, share: float, random: np.random.Generator) -> np.ndarray:
-    """Which points (M, 3) are left when a plane of random direction cuts this share away: indices, ascending."""
-    away = round(share * len(xyz))
-    if away == 0:
-        return np.arange(len(xyz))
-    direction = _normal(random, 3)
-    return np.sort(np.argsort((xyz * direction).sum(-1), kind="stable")[:-away])
 
 
 def _normal(random: np.random.Generator, *shape: int) -> np.ndarray:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import Any
 
 from reqnn.data.dataset import PointClouds
 from reqnn.data.digits import digits
-from reqnn.data.layout import Request, check_split
+from reqnn.data.layout import NamedSet, Request, check_split
 from reqnn.data.scanned import scanned
 
 DIGITS = tuple("0123456789")
@@ -18,39 +18,17 @@ PARTS = {
 TEN = ("bathtub", "bed", "chair", "desk", "dresser", "monitor", "night_stand", "sofa", "table", "toilet")
 
 
-@dataclass(frozen=True)
-class NamedSet:
-    """A data set that `reqnn.data.load` knows by name; `summary` says in a line what it is."""
-
-    name: str
-    summary: str
-    folders: tuple[str, ...] = ()
-    """Names of its folder under the data root, the preferred one first."""
-    how_to_get: str = ""
-    classes: tuple[str, ...] | None = None
-    """The class names, if the files do not hold them."""
-    only: tuple[str, ...] | None = None
-    """The classes to keep, if the folders hold more."""
-    up: str | None = None
-    """The vertical axis, if the layout does not say."""
-    parts: dict[str, int] | None = None
-    """Class → how many parts it has, if points are labelled; parts are numbered through in this order."""
-    validation: bool = False
-    """Whether its files hold a split "val"."""
-    embedded: Callable[[Request], PointClouds] | None = None
-    """Makes the clouds, if no files are needed."""
-
-
 def _digits(request: Request) -> PointClouds:
     check_split(request)
     points, labels = digits(request.split, request.points)
-    return PointClouds(points, labels, DIGITS, request.name, request.split, request.up or "y")
+    return PointClouds(points, labels, DIGITS, request.known.name, request.split, request.up or "y")
 
 
 def _scanned(request: Request, cut: float = 0.0) -> PointClouds:
-    normalize = request.normalize is not False
-    found = scanned(request.split, cut=cut, normalize=normalize, **request.settings())  # type: ignore[arg-type]
-    return replace(found, name=request.name, up=request.up or found.up)
+    choice: dict[str, Any] = {"sampling": request.sampling, "short": request.short}
+    choice["normalize"] = request.normalize is not False
+    found = scanned(request.split, request.points, request.seed, cut=cut, **choice)
+    return replace(found, name=request.known.name, up=request.up or found.up)
 
 
 MODELNET40 = NamedSet(

@@ -21,7 +21,8 @@ def parse_table(content: bytes) -> np.ndarray:
     text = content.decode("utf-8-sig").replace('"', "")
     lines = [line for raw in text.splitlines() if (line := raw.partition("#")[0].strip())]
     names: list[str] = []
-    if lines and (lines[0].startswith("//") or not _numbers(lines[0])):
+    words = re.split(r"[\s,;]+", lines[0]) if lines else []
+    if lines and (lines[0].startswith("//") or not all(_NUMBER.fullmatch(word) for word in words if word)):
         names = re.split(r"[\s,;]+", lines[0].lstrip("/ ").lower())
         lines = lines[1:]
     lines = [line for line in lines if not line.startswith("//")]
@@ -35,11 +36,6 @@ def parse_table(content: bytes) -> np.ndarray:
         first = [names.index(name) for name in "xyz"]
         table = table[:, first + [i for i in range(len(names)) if i not in first]]
     return table
-
-
-def _numbers(line: str) -> bool:
-    """Whether a line holds nothing but numbers and separators."""
-    return all(_NUMBER.fullmatch(word) for word in re.split(r"[\s,;]+", line) if word)
 
 
 def _with_points(lines: list[str]) -> list[str]:

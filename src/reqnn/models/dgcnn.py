@@ -7,9 +7,8 @@ import torch.nn as nn
 
 from reqnn.errors import InputError
 
-from .arguments import check_points, scaled
 from .grouping import get_graph_feature, voting_samples
-from .head import ClassificationHead
+from .layers import ClassificationHead, check_points, scaled
 from .registry import register
 
 

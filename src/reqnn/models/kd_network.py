@@ -9,8 +9,8 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 from ..errors import InputError
-from .arguments import check_points, scaled
 from .grouping import farthest_point_sample, index_points
+from .layers import check_points, scaled
 from .registry import register
 
 WIDTHS = (32, 32, 64, 64, 128, 128, 256, 256, 512, 512, 1024, 1024, 2048, 2048)

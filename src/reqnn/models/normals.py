@@ -5,8 +5,8 @@ from __future__ import annotations
 import torch
 import torch.nn as nn
 
-from .arguments import check_points, scaled
 from .grouping import index_points, knn_point
+from .layers import check_points, scaled
 from .registry import register
 
 

@@ -8,10 +8,9 @@ from itertools import pairwise
 import torch
 import torch.nn as nn
 
-from .arguments import check_points, scaled
 from .dgcnn import EdgeConv
-from .grouped_mlp import SharedMLP
 from .grouping import interpolate_features
+from .layers import SharedMLP, check_points, scaled
 from .pointnet import TransformNet
 from .pointnet2 import PointNet2
 from .registry import register

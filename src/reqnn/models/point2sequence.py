@@ -8,10 +8,9 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-from .arguments import check_points, one_of, scaled
-from .grouped_mlp import PooledMLP
+from ..errors import check_choice
 from .grouping import farthest_point_sample, index_points, knn_point
-from .head import ClassificationHead
+from .layers import ClassificationHead, PooledMLP, check_points, scaled
 from .registry import register
 
 AREAS = ((32, 64, 128), (64, 64, 128), (64, 64, 128), (128, 128, 128))
@@ -94,7 +93,7 @@ class Point2Sequence(nn.Module):
         dropout: float = 0.6,
     ) -> None:
         super().__init__()
-        one_of(attention=(attention, ("paper", "published")))
+        check_choice(attention, ("paper", "published"), "attention")
         self.npoint, self.nsample = npoint, tuple(nsample)
         self.min_points = max(npoint, *nsample)
         c = scaled(128, width)

@@ -6,10 +6,8 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-from .arguments import check_points, scaled
-from .grouped_mlp import SharedMLP, WeightedMLP
 from .grouping import compute_density, farthest_point_sample, index_points, knn_point
-from .head import ClassificationHead
+from .layers import ClassificationHead, SharedMLP, WeightedMLP, check_points, scaled
 from .registry import register
 
 

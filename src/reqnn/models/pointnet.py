@@ -6,8 +6,7 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-from .arguments import check_points, scaled
-from .head import ClassificationHead
+from .layers import ClassificationHead, check_points, scaled
 from .registry import register
 
 

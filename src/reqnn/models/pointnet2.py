@@ -7,10 +7,8 @@ from collections.abc import Sequence
 import torch
 import torch.nn as nn
 
-from .arguments import check_points, scaled
-from .grouped_mlp import PooledMLP
 from .grouping import farthest_point_sample, index_points, query_ball_point
-from .head import ClassificationHead
+from .layers import ClassificationHead, PooledMLP, check_points, scaled
 from .registry import register
 
 

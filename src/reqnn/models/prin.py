@@ -9,7 +9,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 from ..errors import InputError
-from .arguments import check_points, scaled
+from .layers import check_points, scaled
 from .registry import register
 from .so3 import SO3Convolution, SO3Transform
 

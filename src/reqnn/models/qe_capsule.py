@@ -7,44 +7,16 @@ import math
 import torch
 import torch.nn as nn
 
+from .. import quaternion
 from ..points import farthest_point_sample, knn
-from .arguments import check_points, scaled
 from .grouping import index_points
+from .layers import check_points, scaled
 from .registry import register
-
-
-def hamilton_product(p: torch.Tensor, q: torch.Tensor) -> torch.Tensor:
-    """p ⊗ q of quaternions wxyz on the last axis, shapes broadcast."""
-    a, b, c, d = p.unbind(-1)
-    w, x, y, z = q.unbind(-1)
-    parts = a * w - b * x - c * y - d * z, a * x + b * w + c * z - d * y
-    return torch.stack([*parts, a * y - b * z + c * w + d * x, a * z + b * y - c * x + d * w], dim=-1)
 
 
 def positive(q: torch.Tensor) -> torch.Tensor:
     """Of q and −q, which are the same rotation, the one whose real part is not negative."""
     return torch.where(q[..., :1] < 0, -q, q)
-
-
-def to_quaternion(frames: torch.Tensor) -> torch.Tensor:
-    """Unit quaternions of rotation matrices, as a row of 4qqᵀ, the one that is divided by most; (…, 3, 3) → (…, 4)."""
-    (a, b, c), (d, e, f), (g, h, i) = (row.unbind(-1) for row in frames.unbind(-2))
-    rows = [
-        (1 + a + e + i, h - f, c - g, d - b),
-        (h - f, 1 + a - e - i, b + d, c + g),
-        (c - g, b + d, 1 - a + e - i, f + h),
-        (d - b, c + g, f + h, 1 - a - e + i),
-    ]
-    outer = torch.stack([torch.stack(row, dim=-1) for row in rows], dim=-2)
-    largest = outer.diagonal(dim1=-2, dim2=-1).argmax(-1)
-    return nn.functional.normalize(outer.take_along_dim(largest[..., None, None], -2).squeeze(-2), dim=-1)
-
-
-def into_frame(q: torch.Tensor, points: torch.Tensor) -> torch.Tensor:
-    """Points (…, 3) as seen from frames q (…, 4): rotated by the conjugate of q."""
-    w, v = q[..., :1], -q[..., 1:].expand(*q.shape[:-1], 3)
-    cross = torch.linalg.cross(v, points)
-    return points + 2 * (w * cross + torch.linalg.cross(v, cross))
 
 
 def top_eigenvector(matrix: torch.Tensor) -> torch.Tensor:
@@ -108,10 +80,10 @@ class QuaternionCapsules(nn.Module):
         self, points: torch.Tensor, poses: torch.Tensor, activations: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor]:
         mean = top_eigenvector(torch.einsum("pkci,pkcj->pcij", poses, poses))
-        seen = into_frame(mean.unsqueeze(1), points.unsqueeze(2).expand(*poses.shape[:3], 3))  # (P, K, C, 3)
+        seen = quaternion.rotate(quaternion.conjugate(mean).unsqueeze(1), points.unsqueeze(2))  # (P, K, C, 3)
         t = self.transform(self.hidden(seen.flatten(2))).unflatten(2, (*self.size, 4))
         t = positive(nn.functional.normalize(t, dim=-1))
-        votes = positive(hamilton_product(poses.unsqueeze(3), t)).flatten(1, 2).transpose(1, 2)  # (P, O, K·C, 4)
+        votes = positive(quaternion.multiply(poses.unsqueeze(3), t)).flatten(1, 2).transpose(1, 2)  # (P, O, K·C, 4)
         given = activations.flatten(1).unsqueeze(1)  # (P, 1, K·C)
         agreed, fixed = given.expand(votes.shape[:-1]), votes.detach()
         for _ in range(self.iterations - 1):
@@ -176,8 +148,9 @@ class QECapsule(nn.Module):
         check_points(points, self.nsample, f"a patch has nsample = {self.nsample} points", "nsample")
         if frames is None:
             frames = local_reference_frames(points, self.neighbours)
-        valid = (frames != 0).any(-1).any(-1, keepdim=True).to(points.dtype)  # (B, N, 1)
-        poses = to_quaternion(frames) * valid
+        found = (frames != 0).flatten(2).any(-1)
+        valid = found.unsqueeze(-1).to(points.dtype)  # (B, N, 1)
+        poses = quaternion.from_matrix(torch.where(found[..., None, None], frames, torch.eye(3).to(frames))) * valid
         centres = index_points(points, farthest_point_sample(points, self.npoint))
         idx = knn(points, centres, self.nsample)
         patches, poses, valid = (index_points(x, idx).flatten(0, 1) for x in (points, poses, valid))  # (B·S, K, ·)

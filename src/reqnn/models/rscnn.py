@@ -8,9 +8,9 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
-from .arguments import check_points, one_of, scaled
+from ..errors import check_choice
 from .grouping import farthest_point_sample, index_points, query_ball_point
-from .head import ClassificationHead
+from .layers import ClassificationHead, check_points, scaled
 from .registry import register
 
 Relation = Literal["paper", "published", "distance"]
@@ -103,7 +103,7 @@ class RSCNN(nn.Module):
         dead_parameters: bool = False,
     ) -> None:
         super().__init__()
-        one_of(relation=(relation, tuple(RELATIONS)))
+        check_choice(relation, RELATIONS, "relation")
         self.min_points = max(npoint)
         c0, c1, c2, c3, h1, h2 = (scaled(c, width) for c in (16, 128, 512, 1024, 64, 128))
         self.conv1 = RelationShapeConv(npoint[0], radius[0], nsample[0], (0, h1, c1), relation, c0)

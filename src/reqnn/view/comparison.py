@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -43,12 +43,9 @@ class Answer:
     error: str = ""
 
 
-@dataclass(frozen=True)
-class Arrows:
-    """One channel of equivariant features in the frame of the object: arrows (M, 2, 3), from points to tips.
-
-    `deviation` is the largest difference between the features of the rotated cloud and the rotated features, by their length.
-    """
+class Arrows(NamedTuple):
+    """One channel of equivariant features: arrows (M, 2, 3) from points to tips, how many channels there are, and the largest
+    difference between the features of the rotated cloud and the rotated features, relative to their length."""
 
     segments: Tensor
     channels: int
@@ -67,21 +64,20 @@ class Comparison:
         """The answers of all networks."""
         if self._upright[0] is not shown.points:
             self._upright = shown.points, [_probabilities(net, shown.whole().upright())[0] for net in self.networks.values()]
-        return [
-            self._answer(source, net, before, shown, top)
-            for (source, net), before in zip(self.networks.items(), self._upright[1], strict=True)
-        ]
-
-    def _answer(self, source: str, net: Any, before: Tensor | None, shown: Shown, top: int) -> Answer:
-        title = ("REQNN of " if net.card["equivariant"] else "ordinary ") + net.card["network"].rpartition(":")[2]
-        now, error = _probabilities(net, shown)
-        if now is None or before is None:
-            return Answer(title, source, error=error)
-        best = int(now.argmax())
-        values, labels = now.topk(min(top, len(now)))
-        listed = tuple((net.classes[label], value) for label, value in zip(labels.tolist(), values.tolist(), strict=True))
-        right = net.classes[best] == shown.label if shown.label in net.classes else None
-        return Answer(title, source, listed, right, best == int(before.argmax()), float((now - before).abs().max()))
+        found = []
+        for (source, net), before in zip(self.networks.items(), self._upright[1], strict=True):
+            title = ("REQNN of " if net.card["equivariant"] else "ordinary ") + net.card["network"].rpartition(":")[2]
+            now, error = _probabilities(net, shown)
+            if now is None or before is None:
+                found.append(Answer(title, source, error=error))
+                continue
+            best = int(now.argmax())
+            values, labels = now.topk(min(top, len(now)))
+            listed = tuple((net.classes[label], value) for label, value in zip(labels.tolist(), values.tolist(), strict=True))
+            right = net.classes[best] == shown.label if shown.label in net.classes else None
+            change = float((now - before).abs().max())
+            found.append(Answer(title, source, listed, right, best == int(before.argmax()), change))
+        return found
 
     def layers(self, shown: Shown) -> dict[str, tuple[str, str]]:
         """Places whose features can be shown: what they are called → (network, submodule); the last layers come first."""
@@ -95,14 +91,11 @@ class Comparison:
     def arrows(self, shown: Shown, layer: tuple[str, str], channel: int = 0) -> Arrows:
         """A channel of the features of the cloud as it is shown, computed anew from its rotated points."""
         source, name = layer
-        net = self.networks[source]
-        now, upright = (point_features(net, one.given())[name] for one in (shown, shown.upright()))
-        back = shown.rotation.float()
-        places, vectors = now.places @ back, now.vectors @ back  # rows: x R is the inverse rotation
-        deviation = (vectors - upright.vectors).abs().max() / upright.vectors.norm(dim=-1).max()
+        now, upright = (point_features(self.networks[source], one.given())[name] for one in (shown, shown.upright()))
+        places, vectors = (x @ shown.rotation.float() for x in now)  # rows: x R is the inverse rotation
+        deviation = (vectors - upright[1]).abs().max() / upright[1].norm(dim=-1).max()
         one = vectors[min(channel, len(vectors) - 1)]
-        scale = LENGTH / one.norm(dim=-1).quantile(0.9).clamp(min=1e-12)
-        tips = places + one * scale
+        tips = places + one * (LENGTH / one.norm(dim=-1).quantile(0.9).clamp(min=1e-12))
         return Arrows(torch.stack([places, tips], dim=1), len(vectors), float(deviation))
 
 

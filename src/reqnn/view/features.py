@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -11,22 +11,14 @@ from reqnn.tensor import QuaternionTensor
 from reqnn.train.prediction import evaluating
 
 
-class PointFeatures(NamedTuple):
-    """Features of one submodule: places (M, 3) and, channel by channel, vectors (C, M, 3)."""
-
-    places: Tensor
-    vectors: Tensor
-
-
 @torch.no_grad()
-def point_features(net: nn.Module, points: Tensor) -> dict[str, PointFeatures]:
-    """Submodule → its quaternion features, if they belong to points; channels by length, the longest first.
+def point_features(net: nn.Module, points: Tensor) -> dict[str, tuple[Tensor, Tensor]]:
+    """Submodule → places (M, 3) and, channel by channel, the longest first, vectors (C, M, 3), if its features have places.
 
-    The points are the cloud (1, N, 3) itself, or what a submodule takes or returns with one vector per point: the centres
-    that a network samples.
+    These are the cloud (1, N, 3) itself, or what a submodule takes or returns with one vector per point: sampled centres.
     """
     places: dict[int, Tensor] = {}  # number of points → where they are, the latest last
-    found: dict[str, PointFeatures] = {}
+    found: dict[str, tuple[Tensor, Tensor]] = {}
 
     def look(name: str, values: Any) -> None:
         given = values if isinstance(values, (tuple, list)) else (values,)
@@ -41,7 +33,7 @@ def point_features(net: nn.Module, points: Tensor) -> dict[str, PointFeatures]:
             if name and count is not None and x.numel() > 3 * count:
                 channels = (x if x.shape[2] == count else x.transpose(1, 2)).permute(1, 2, 0)
                 strongest = channels.norm(dim=-1).mean(1).argsort(descending=True)
-                found[name] = PointFeatures(places[count], channels[strongest].clone())
+                found[name] = places[count], channels[strongest].clone()
 
     handles = []
     for name, module in net.named_modules():

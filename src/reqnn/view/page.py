@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from reqnn import quaternion
 from reqnn.errors import InputError
 from reqnn.extras import need
+from reqnn.quaternion import random_rotation
 from reqnn.view.comparison import Answer, Comparison
-from reqnn.view.shown import Shown, gallery, read_file, read_upload, scanned_object
+from reqnn.view.shown import Shown, read_file, read_upload, scanned_object, scanned_objects
 
 DROPPED = 0.3
 GREEN, RED, GREY, BLUE, ORANGE = "#1a7f37", "#c62828", "#6b7280", (42, 111, 176), (214, 84, 0)
@@ -50,15 +50,17 @@ class Page:
 
     def _controls(self, gui: Any, first: str) -> None:
         self.bars = gui.add_html("")
-        self.object = gui.add_dropdown("object", (*self.files, *gallery()), initial_value=first)
+        self.object = gui.add_dropdown("object", (*self.files, *scanned_objects().names), initial_value=first)
         self.object.on_update(lambda _: self._show(lambda: self._open(self.object.value)))
         upload = gui.add_upload_button("open a file", hint="a mesh or a cloud: OFF, OBJ, PLY, STL, GLB, XYZ, CSV, NPY, …")
-        upload.on_upload(lambda _: self._show(lambda: self._upload(upload.value)))
+        points = self.comparison.points
+        upload.on_upload(lambda _: self._show(lambda: read_upload(upload.value.name, upload.value.content, points)))
         self.angles = [gui.add_slider(f"rotate {axis}", -180, 180, 1, 0) for axis in "xyz"]
         for slider in self.angles:
             slider.on_update(self._slide)
         orientation = gui.add_button_group("orientation", ("random", "upright"))
-        orientation.on_click(lambda _: self._rotate(_random() if orientation.value == "random" else np.array([1.0, 0, 0, 0])))
+        made = {"random": lambda: random_rotation(dtype=torch.float64).numpy(), "upright": lambda: np.array([1.0, 0, 0, 0])}
+        orientation.on_click(lambda _: self._rotate(made[orientation.value]()))
         change = gui.add_button_group("points", ("shuffle points", "drop 30 % of points", "all points"))
         actions = {"shuffle points": Shown.shuffled, "drop 30 % of points": lambda one: one.without(DROPPED)}
         change.on_click(lambda _: self._show(lambda: actions.get(change.value, Shown.whole)(self.shown)))
@@ -74,9 +76,6 @@ class Page:
     def _open(self, name: str) -> Shown:
         points = self.comparison.points
         return read_file(self.files[name], points) if name in self.files else scanned_object(name, points)
-
-    def _upload(self, file: Any) -> Shown:
-        return read_upload(file.name, file.content, self.comparison.points)
 
     def _show(self, make: Callable[[], Shown]) -> None:
         """Show what `make` gives, in the present orientation; if it cannot be read, say so."""
@@ -184,7 +183,3 @@ def _column(answer: Answer) -> str:
 
 def _paragraph(text: str, colour: str = GREY) -> str:
     return f'<div style="padding:0.4em 1em;font-size:0.8em;color:{colour}">{escape(text)}</div>'
-
-
-def _random() -> np.ndarray:
-    return quaternion.from_matrix(quaternion.random_matrix(dtype=torch.float64)).numpy()

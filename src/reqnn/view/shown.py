@@ -66,11 +66,6 @@ class Shown:
         return replace(self, chosen=None)
 
 
-def gallery() -> tuple[str, ...]:
-    """The objects that ship with the package."""
-    return scanned_objects().names
-
-
 def scanned_object(name: str, points: int) -> Shown:
     """A scanned object: a noisy sampling that no network was trained on, and its whole surface for the picture."""
     objects = scanned_objects()

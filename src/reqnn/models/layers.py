@@ -1,4 +1,4 @@
-"""Shared MLPs, on points and on groups of neighbours, which PointNet++ pools and PointConv weighs."""
+"""What models share: checks of their arguments, shared MLPs on points and on groups of neighbours, the classifier."""
 
 from __future__ import annotations
 
@@ -10,7 +10,27 @@ import torch
 import torch.nn as nn
 import torch.nn.functional as F
 
+from ..errors import InputError
 from .grouping import index_points
+
+
+def scaled(channels: int, width: float) -> int:
+    """Return a hidden width times the multiplier `width`, at least 1."""
+    if not width > 0:
+        raise InputError(f"width={width} was given; it multiplies every hidden width, so give a positive number")
+    return max(1, round(channels * width))
+
+
+def check_points(points: torch.Tensor, at_least: int, reason: str, option: str = "npoint") -> None:
+    """Raise `InputError` unless `points` is (B, N, 3) with N ≥ `at_least`; reads shapes only, never values."""
+    if points.dim() != 3:
+        raise InputError(f"points has shape {tuple(points.shape)}; expected (B, N, 3): a batch of clouds of xyz")
+    if points.shape[1] < at_least:
+        raise InputError(
+            f"{reason}, but a cloud of shape {tuple(points.shape)} = (B, N, 3) has only N = {points.shape[1]}. "
+            f"Give at least {at_least} points, or set a smaller {option} when the model is built: "
+            f"create_model(name, {option}=...)"
+        )
 
 
 class SharedMLP(nn.Module):
@@ -74,3 +94,35 @@ class WeightedMLP(GroupedMLP):
     ) -> torch.Tensor:
         x = self.features(xyz, points, centres, idx)
         return torch.matmul(x.permute(0, 3, 1, 2), weights.permute(0, 3, 2, 1))
+
+
+class ClassificationHead(nn.Module):
+    """Three fully connected layers from a global feature to logits, in → 512 → 256 → classes.
+
+    Each hidden layer is Linear → BN → (Leaky)ReLU → Dropout; slope 0 is ReLU. Shapes: (B, in) → (B, num_classes).
+    """
+
+    def __init__(
+        self,
+        in_channel: int,
+        num_classes: int,
+        width: float = 1.0,
+        dropout: float = 0.5,
+        negative_slope: float = 0.0,
+        first_bias: bool = True,
+        second_bias: bool = True,
+    ) -> None:
+        super().__init__()
+        self.negative_slope = negative_slope
+        self.fc1 = nn.Linear(in_channel, scaled(512, width), bias=first_bias)
+        self.bn1 = nn.BatchNorm1d(scaled(512, width))
+        self.drop1 = nn.Dropout(dropout)
+        self.fc2 = nn.Linear(scaled(512, width), scaled(256, width), bias=second_bias)
+        self.bn2 = nn.BatchNorm1d(scaled(256, width))
+        self.drop2 = nn.Dropout(dropout)
+        self.fc3 = nn.Linear(scaled(256, width), num_classes)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = self.drop1(F.leaky_relu(self.bn1(self.fc1(x)), self.negative_slope))
+        x = self.drop2(F.leaky_relu(self.bn2(self.fc2(x)), self.negative_slope))
+        return self.fc3(x)
