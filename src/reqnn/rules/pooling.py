@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -135,21 +135,25 @@ class Pooling:
 
 def register_pooling(rules: RuleSet, pooling: Pooling) -> None:
     """Give a set its rules for max-pooling."""
-
-    def rule(*names: str) -> Any:
-        return rules.rule(*names, row="Max-pooling")
-
-    @rule("max")
-    def maximum_over(x: Any, dim: Any = None, keepdim: bool = False, **named: Any) -> Any:
-        """Pool along an axis, with the index; of two tensors, pool the pairs; of everything, one quaternion is left."""
-        found = pooling.any_form(x, dim, keepdim, named)
-        return torch.return_types.max(found) if isinstance(found, tuple) else found
-
-    rule("amax")(lambda x, dim=(), keepdim=False: pooling.over_all(x, dim, keepdim))
-    rule("maximum", "fmax")(lambda a, b: pooling.of_two(a, b))
+    register_order(rules, pooling, "max")
+    rule = partial(rules.rule, row="Max-pooling")
     rule("scattered_maximum")(pooling.scattered)
     for spatial in (1, 2, 3):
         _register_windows(rule, pooling, spatial)
+
+
+def register_order(rules: RuleSet, pooling: Pooling, end: str, extension: bool = False) -> None:
+    """Give a set its ``max``, ``amax``, ``maximum`` and ``fmax``, or those of the other `end` of the order, "min"."""
+    rule = partial(rules.rule, row="Max-pooling", extension=extension)
+
+    @rule(end)
+    def over(x: Any, dim: Any = None, keepdim: bool = False, **named: Any) -> Any:
+        """Pool along an axis, with the index; of two tensors, pool the pairs; of everything, one quaternion is left."""
+        found = pooling.any_form(x, dim, keepdim, named)
+        return getattr(torch.return_types, end)(found) if isinstance(found, tuple) else found
+
+    rule(f"a{end}")(lambda x, dim=(), keepdim=False: pooling.over_all(x, dim, keepdim))
+    rule(f"{end}imum", f"f{end}")(lambda a, b: pooling.of_two(a, b))
 
 
 Windows = tuple[int, int] | list[list[int]]
@@ -205,8 +209,8 @@ def _register_windows(rule: Any, pooling: Pooling, spatial: int) -> None:
         """Pool each window."""
         sizes, options = sizes_of(x), (kernel_size, stride or kernel_size, padding, dilation)
         outs = pool(x.components.new_empty(1, 1, *sizes, device="meta"), *options, ceil_mode).shape[2:]
-        options = tuple(option if isinstance(option, Sequence) else (option,) * spatial for option in options)
-        return _pool_windows(pooling, x, list(map(_sliding, sizes, outs, *options)), return_indices)
+        per_axis = [option if isinstance(option, Sequence) else (option,) * spatial for option in options]
+        return _pool_windows(pooling, x, list(map(_sliding, sizes, outs, *per_axis)), return_indices)
 
     def adapt(x: Q, output_size: Any, return_indices: bool = False) -> Any:
         """Pool each of so many windows."""
@@ -230,6 +234,8 @@ def _sliding(n: int, out: int, size: int, step: int, before: int, apart: int) ->
 
 def _even(n: int, out: int) -> Windows:
     """`out` windows of about the same size that cover an axis of n."""
+    if out < 1:
+        raise RuntimeError(f"adaptive pooling to size {out}")
     if n % out == 0:
         return out, n // out
     widest, ranges = -(-n // out) + 1, [(o * n // out, -(-(o + 1) * n // out)) for o in range(out)]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, TypeVar
 
 from torch import nn
@@ -79,6 +80,16 @@ class RuleSet:
             for target in targets:
                 name = target if isinstance(target, str) else target.__name__
                 self.functions[name] = Rule(name, function, row or "user", extension, linear)
+            return function
+
+        return register
+
+    def each(self, *names: str, **kind: Any) -> Callable[[F], F]:
+        """Decorate one function for several torch functions; it is given the name of the one that is called first."""
+
+        def register(function: F) -> F:
+            for name in names:
+                self.rule(name, **kind)(partial(function, name))
             return function
 
         return register
