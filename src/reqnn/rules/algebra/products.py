@@ -91,7 +91,8 @@ def add_product(name: str, *given: Any, beta: float = 1, alpha: float = 1) -> An
     """β·x + α·a·b, for addbmm summed over the batch; also in the old order, (β, x, α, a, b), ``x.addmm_(1, -2, a, b)``."""
     x, a, b = (value for value in given if isinstance(value, Tensor))
     numbers = [value for value in given if not isinstance(value, Tensor)]
-    beta, alpha = (*numbers, *(beta, alpha)[len(numbers) :])
+    factors = [*numbers, *[beta, alpha][len(numbers) :]]
+    beta, alpha = factors[0], factors[1]
     product = (matmul(a, b).sum(0) if name == "addbmm" else matmul(a, b)) * alpha
     return product if beta == 0 else (x if beta == 1 else x * beta) + product
 

@@ -55,17 +55,10 @@ def unflatten(x: Q, dim: int, sizes: Sequence[int]) -> Q:
 @structural("squeeze")
 def squeeze(x: Q, dim: int | Sequence[int] | None = None) -> Q:
     """Drop axes of size 1; an axis of coordinates has 3 and stays."""
-    shape = x.user_shape
-    dims = range(x.rank) if dim is None else x.dims(dim)
-    return _drop(x, [d for d in dims if shape[d] == 1])
-
-
-def _drop(x: Q, dims: Sequence[int]) -> Q:
-    if not dims:
-        return x.same(x.components)
-    axis = None if x.axis is None or x.axis in dims else x.axis - sum(d < x.axis for d in dims)
+    dims = [d for d in (range(x.rank) if dim is None else x.dims(dim)) if x.user_shape[d] == 1]
     if x.axis in dims and "s" in x.vectors:
         raise NoRuleError("the axis of a single scalar channel is squeezed away")
+    axis = None if x.axis is None or x.axis in dims else x.axis - sum(d < x.axis for d in dims)
     return x.like(x.components.squeeze([d + 1 for d in dims]), axis, x.vectors if axis is not None else "")
 
 
