@@ -147,7 +147,9 @@ class PointFunction:
         if isinstance(index, Tensor) and not isinstance(index, QuaternionTensor) and not index.is_floating_point():
             bound = self._bind(args, kwargs)
             for family in self.families:
-                ours = family.adapt(bound) if family.adapt is not None and family.shows is not None else None
+                if family.adapt is None or family.shows is None:
+                    continue
+                ours = family.adapt(bound)
                 if ours is not None and ours.shape == index.shape and family.shows(bound, ours, index):
                     self.known, self.ours = family, True
                     next(quaternions(args, kwargs)).context.plan.met_function(self)  # type: ignore[union-attr]
