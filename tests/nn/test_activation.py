@@ -8,7 +8,7 @@ from torch import nn
 
 from equivariance import assert_equivariant, assert_gradients, draw, features, rotations, with_options
 from reqnn.nn import QuaternionReLU
-from reqnn.nn.activation import turn_into_relu
+from reqnn.nn.exchange import exchange_class
 
 
 @pytest.mark.parametrize("c", [1.0, 0.25, 3])
@@ -43,7 +43,7 @@ def test_repr():
 def test_a_prelu_becomes_one_under_its_name():
     model = nn.Sequential(nn.PReLU(4))
     module = model[0]
-    turn_into_relu(module)
+    exchange_class(module, QuaternionReLU())
     assert model[0] is module
     assert isinstance(module, QuaternionReLU)
     assert list(model.parameters()) == []

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
 from reqnn.kernels import rows
 from reqnn.kernels.power import Power
 from reqnn.nn.deferred import Deferred
-from reqnn.nn.exchange import exchange_class
 from reqnn.tensor import QuaternionTensor, safe_sqrt
 
 
@@ -37,16 +34,10 @@ def quaternion_relu(x: QuaternionTensor, c: float | str | None = None) -> Quater
     if c != "mean":
         return x.same(relu(x.components, float(c)))
     norm = x.norm_of_elements()
-    bound = torch.maximum(norm, _mean_norm(x, norm))
-    return x.same(x.components * (norm / torch.where(bound > 0, bound, 1)))
-
-
-def _mean_norm(x: QuaternionTensor, norm: Tensor) -> Tensor:
-    """c = 1/d Σ_v ‖f_v‖ over the d channels of one place; axis 1 if no layer has said which axis they are on."""
-    if x.rank == 0:
-        return norm
+    # c = 1/d Σ_v ‖f_v‖ over the d channels of one place; axis 1 if no layer has said which axis they are on
     axis = x.channel_axis if x.channel_axis is not None else min(1, x.rank - 1)
-    return norm.mean(axis, keepdim=True)
+    bound = torch.maximum(norm, norm.mean(axis, keepdim=True)) if x.rank else norm
+    return x.same(x.components * (norm / torch.where(bound > 0, bound, 1)))
 
 
 class QuaternionReLU(nn.Module):
@@ -68,8 +59,3 @@ class QuaternionReLU(nn.Module):
     def extra_repr(self) -> str:
         """The constant, where one was set."""
         return "" if self.c is None else f"c={self.c}"
-
-
-def turn_into_relu(module: Any) -> None:
-    """Make an activation module with parameters (PReLU) a `QuaternionReLU`, in place."""
-    exchange_class(module, QuaternionReLU())

@@ -10,8 +10,9 @@ from torch import Tensor, nn
 from torch.nn.modules.batchnorm import _BatchNorm
 
 from reqnn.errors import NoRuleError
-from reqnn.nn.activation import turn_into_relu
+from reqnn.nn.activation import QuaternionReLU
 from reqnn.nn.batch_norm import turn_into_batch_norm
+from reqnn.nn.exchange import exchange_class
 from reqnn.tensor import layout as lay
 from reqnn.tensor.markers import RemovedBias
 from reqnn.tensor.running import name_of_running
@@ -190,7 +191,7 @@ class Parameters:
         found = self.owner(weight)
         if found is not None and isinstance(found[0], nn.PReLU):
             self.dropped.append(self._full_name(found[0], found[1]))
-            turn_into_relu(found[0])
+            exchange_class(found[0], QuaternionReLU())
 
 
 def _same_axis(parameter: Tensor, view: Tensor, dim: int) -> int:

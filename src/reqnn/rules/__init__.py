@@ -8,8 +8,9 @@ from reqnn.errors import InputError
 from reqnn.importing import find
 from reqnn.rules.full import full
 from reqnn.rules.paper import paper
-from reqnn.rules.registry import BUILT_IN, TABLE1, Rule, RuleSet
+from reqnn.rules.registry import BUILT_IN, TABLE1, RuleSet
 from reqnn.rules.vector_neurons import vector_neurons
+from reqnn.tensor.protocols import Rule
 
 __all__ = ["TABLE1", "Rule", "RuleSet", "get_rules", "module_rule", "rule"]
 

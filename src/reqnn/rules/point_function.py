@@ -92,9 +92,8 @@ class PointFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Ours, the user's, or the original, as the dry run decided."""
-        operands, frame = list(quaternions(*args, **kwargs)), frame_under_way()
-        if not operands and frame is not None and self.known is not None and self.known.adapt and self.replacement is None:
-            return self._in_frame(args, kwargs, frame)
+        operands = list(quaternions(*args, **kwargs))
+        frame = None if operands else frame_under_way()
         plan = operands[0].context.plan if operands else None
         if plan is not None and self.known is None and self.replacement is None:
             return self._recognised(args, kwargs)
@@ -102,45 +101,56 @@ class PointFunction:
             plan.met_function(self)
         if self.replacement is not None:
             return self.replacement(*args, **kwargs)
-        if not operands or self.known is None or self.known.adapt is None or self.ours is False:
+        adapt = self.known.adapt if self.known is not None and (operands or frame is not None) else None
+        if adapt is None or self.ours is False:
             return self.original(*args, **kwargs)
-        result = self.known.adapt(self._bind(args, kwargs))
-        if self.ours is None:
-            self.ours = result is not None and self._agrees(result, args, kwargs)
-        if not self.ours or result is None:
-            return self.original(*args, **kwargs)
-        return result
-
-    def _in_frame(self, args: tuple, kwargs: dict, context: Context) -> Any:
-        """The same on the real coordinates (B, N, 3) or (B, 3, N) of a submodule in the PCA frame."""
-        assert self.known is not None
-        assert self.known.adapt is not None
-        assert self.known.fits is not None
-        given = map_leaves(lambda leaf: _as_points(leaf, context), (args, kwargs))
+        # a submodule in the PCA frame has real coordinates (B, N, 3) or (B, 3, N)
+        given = (args, kwargs) if frame is None else map_leaves(lambda leaf: _as_points(leaf, frame), (args, kwargs))
         bound = self._bind(*given)
-        result = self.known.adapt(bound) if self.ours is not False else None
-        if result is not None and self.ours is None:
-            self.ours = self.known.fits(bound, result, self.original(*args, **kwargs))
+        result = adapt(bound)
+        if self.ours is None and (result is not None or frame is None):
+            self.ours = result is not None and self._agrees(bound, result, args, kwargs)
         return result if self.ours and result is not None else self.original(*args, **kwargs)
+
+    def _agrees(self, bound: dict[str, Any], ours: Tensor, args: tuple, kwargs: dict) -> bool:
+        """Whether the original, run on the same arguments, gives a result of the same kind."""
+        assert self.known is not None
+        assert self.known.fits is not None
+        try:
+            theirs = self.original(*args, **kwargs)
+        except Exception:  # it has no quaternion form; on the same points as plain numbers it ran in the original network
+            try:
+                theirs = self._on_numbers(args, kwargs)
+            except Exception as error:
+                raise NoRuleError(
+                    f"the function {self.__name__} would be replaced by ours, but cannot be compared with it: it fails on the "
+                    f"example ({type(error).__name__}: {error}). Say what replaces it: replace={{'{self.__name__}': function}}",
+                    self.__name__,
+                    None,
+                    user_frame(),
+                ) from error
+        return self.known.fits(bound, ours, theirs)
+
+    def _on_numbers(self, args: tuple, kwargs: dict) -> Any:
+        """The original's result for quaternions as plain real coordinates, which have the same distances."""
+        return self.original(*map_leaves(as_numbers, args), **map_leaves(as_numbers, kwargs))
 
     def _recognised(self, args: tuple, kwargs: dict) -> Any:
         """Ours, if what the original gives shows that it is one of the families; else the original's result."""
         failure, theirs = None, None
         try:
-            theirs = self.original(*args, **kwargs)
+            index = theirs = self.original(*args, **kwargs)
         except NoRuleError as error:
-            failure = error
-        index = theirs
-        if failure is not None:
+            failure, index = error, None
             with contextlib.suppress(Exception):
-                index = self.original(*map_leaves(as_numbers, args), **map_leaves(as_numbers, kwargs))
+                index = self._on_numbers(args, kwargs)
         if isinstance(index, Tensor) and not isinstance(index, QuaternionTensor) and not index.is_floating_point():
             bound = self._bind(args, kwargs)
             for family in self.families:
-                ours = family.adapt(bound) if family.adapt is not None else None
-                if ours is not None and ours.shape == index.shape and family.shows is not None:
-                    if not family.shows(bound, ours, index):
-                        continue
+                if family.adapt is None or family.shows is None:
+                    continue
+                ours = family.adapt(bound)
+                if ours is not None and ours.shape == index.shape and family.shows(bound, ours, index):
                     self.known, self.ours = family, True
                     next(quaternions(args, kwargs)).context.plan.met_function(self)  # type: ignore[union-attr]
                     return ours
@@ -157,29 +167,6 @@ class PointFunction:
         if signature is None or any(p.kind is p.VAR_POSITIONAL for p in signature.parameters.values()):
             return {f"argument{place}": value for place, value in enumerate(args)} | kwargs
         return dict(signature.bind(*args, **kwargs).arguments)
-
-    def _agrees(self, ours: Tensor, args: tuple, kwargs: dict) -> bool:
-        """Whether the original, run on the same arguments, gives a result of the same kind."""
-        assert self.known is not None
-        assert self.known.fits is not None
-        try:
-            theirs = self.original(*args, **kwargs)
-        except Exception:  # it has no quaternion form; on the same points as plain numbers it ran in the original network
-            theirs = self._on_numbers(args, kwargs)
-        return self.known.fits(self._bind(args, kwargs), ours, theirs)
-
-    def _on_numbers(self, args: tuple, kwargs: dict) -> Any:
-        """The original's result for quaternions as plain real coordinates, which have the same distances."""
-        try:
-            return self.original(*map_leaves(as_numbers, args), **map_leaves(as_numbers, kwargs))
-        except Exception as error:
-            raise NoRuleError(
-                f"the function {self.__name__} would be replaced by ours, but cannot be compared with it: it fails on the "
-                f"example ({type(error).__name__}: {error}). Say what replaces it: replace={{'{self.__name__}': function}}",
-                self.__name__,
-                None,
-                user_frame(),
-            ) from error
 
 
 def _as_points(value: Any, context: Context) -> Any:

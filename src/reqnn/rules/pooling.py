@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, partial
 from typing import Any
 
 import torch
@@ -16,7 +16,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from reqnn.errors import NoRuleError
-from reqnn.kernels.tied import scattered, settle, taken
+from reqnn.kernels.tied import longest, scattered
 from reqnn.rules.algebra.base import align, broadcast_axis, refuse_over_vectors, same_parts
 from reqnn.rules.algebra.reduction import reduced
 from reqnn.rules.algebra.shape import flatten
@@ -28,43 +28,6 @@ Pick = Callable[[Tensor], Tensor]
 
 Combine = Callable[[Q, tuple[int, ...], Pick, Pick], Tensor]
 """(operand, the axes that are pooled, the winner's, the mean) → the components of the result."""
-
-
-class _Winner:
-    """Who wins, found out only when it is asked for: a mean needs no order.
-
-    Args:
-        find: → the best scores and their indices, (*out) each.
-        scores: → those of all elements.
-        pick: (components, indices) → the winners' (n, *out).
-        lay: the candidates of each winner on a last axis; see `reqnn.kernels.tied.settle`.
-    """
-
-    def __init__(
-        self,
-        scores: Callable[[], Tensor],
-        find: Callable[[Tensor], tuple[Tensor, Tensor]],
-        pick: Callable[[Tensor, Tensor], Tensor],
-        lay: Callable[[Tensor, float], Tensor],
-    ) -> None:
-        self._scores, self._find, self._pick, self._lay = scores, find, pick, lay
-
-    @cached_property
-    def scores(self) -> Tensor:
-        return self._scores().detach()
-
-    @cached_property
-    def found(self) -> tuple[Tensor, Tensor]:
-        return self._find(self.scores)
-
-    def of(self, parts: Tensor) -> Tensor:
-        """The winners' components, (n, *out)."""
-        best, index = self.found
-        return settle(self._pick(parts, index), best, parts, self.scores, self._lay)
-
-    def or_none(self, like: Tensor) -> Tensor:
-        """The indices, or −1 where nobody asked: a mean is none of the elements."""
-        return self.found[1] if "found" in self.__dict__ else torch.full((), -1, device=like.device).expand(like.shape[1:])
 
 
 def _longest(x: Q, dims: tuple[int, ...], winner: Pick, mean: Pick) -> Tensor:
@@ -86,24 +49,41 @@ class Pooling:
     shortcut: Callable[[Q, int, bool], Any] = lambda x, dim, keepdim: None
 
     def over(self, x: Q, dim: int, keepdim: bool = False) -> tuple[Q, Tensor]:
-        """Pool along an axis, with the index."""
+        """Pool along an axis, with the index; −1 where nobody chose: a mean is none of the elements."""
         (at,) = x.dims(dim)
         refuse_over_vectors(x, [at], "max")
         found: tuple[Q, Tensor] | None = self.shortcut(x, at, keepdim)
         if found is not None:
             return found
-        winner = _Winner(
-            lambda: self.scores(x),
-            lambda scores: scores.max(at),
-            lambda parts, index: taken(parts, index, at),
-            lambda parts, _: parts.movedim(at + 1, -1),
-        )
-        parts = self.combine(
-            x, (at,), lambda parts: winner.of(parts).unsqueeze(at + 1), lambda parts: parts.mean(at + 1, keepdim=True)
-        )
-        parts = parts if keepdim else parts.squeeze(at + 1)
-        index = winner.or_none(parts)
-        return reduced(x, parts, [at], keepdim), index.unsqueeze(at) if keepdim and index.dim() < x.rank else index
+        parts, index = self.along(x, at)
+        if index is None:
+            index = torch.full((), -1, device=parts.device).expand(parts.shape[1:]).squeeze(at)
+        return reduced(x, parts if keepdim else parts.squeeze(at + 1), [at], keepdim), index.unsqueeze(at) if keepdim else index
+
+    def along(self, x: Q, at: int, there: Tensor | None = None) -> tuple[Tensor, Tensor | None]:
+        """The components, with size 1 on the axis, and the winner's index, if one was asked for: a mean needs no order.
+
+        Where `there` is false, there is no element.
+        """
+        chosen: list[Tensor] = []
+
+        @cache  # rules may learn parameters for one call
+        def scores() -> Tensor:
+            found = self.scores(x).detach()
+            return found if there is None else torch.where(there, found, -torch.inf)
+
+        def winner(parts: Tensor) -> Tensor:
+            values, index = longest(parts, at, scores())
+            chosen.append(index)
+            return values.unsqueeze(at + 1)
+
+        def mean(parts: Tensor) -> Tensor:
+            if there is None:
+                return parts.mean(at + 1, keepdim=True)
+            return (parts * there).sum(at + 1, keepdim=True) / there.sum(-1, keepdim=True)
+
+        parts = self.combine(x, (at,), winner, mean)
+        return parts, chosen[0] if chosen else None
 
     def over_all(self, x: Q, dim: Any = (), keepdim: bool = False) -> Q:
         """Pool over axes, the last one first."""
@@ -155,29 +135,33 @@ class Pooling:
 
 def register_pooling(rules: RuleSet, pooling: Pooling) -> None:
     """Give a set its rules for max-pooling."""
-
-    def rule(*names: str) -> Any:
-        return rules.rule(*names, row="Max-pooling")
-
-    @rule("max")
-    def maximum_over(x: Any, dim: Any = None, keepdim: bool = False, **named: Any) -> Any:
-        """Pool along an axis, with the index; of two tensors, pool the pairs; of everything, one quaternion is left."""
-        found = pooling.any_form(x, dim, keepdim, named)
-        return torch.return_types.max(found) if isinstance(found, tuple) else found
-
-    rule("amax")(lambda x, dim=(), keepdim=False: pooling.over_all(x, dim, keepdim))
-    rule("maximum", "fmax")(lambda a, b: pooling.of_two(a, b))
+    register_order(rules, pooling, "max")
+    rule = partial(rules.rule, row="Max-pooling")
     rule("scattered_maximum")(pooling.scattered)
     for spatial in (1, 2, 3):
         _register_windows(rule, pooling, spatial)
 
 
-Windows = Callable[[int, int, int], tuple[int, int] | list[list[int]]]
-"""(entries, windows, which axis) → windows side by side as (how many, their size), or the places of each, −1 for none."""
+def register_order(rules: RuleSet, pooling: Pooling, end: str, extension: bool = False) -> None:
+    """Give a set its ``max``, ``amax``, ``maximum`` and ``fmax``, or those of the other `end` of the order, "min"."""
+    rule = partial(rules.rule, row="Max-pooling", extension=extension)
+
+    @rule(end)
+    def over(x: Any, dim: Any = None, keepdim: bool = False, **named: Any) -> Any:
+        """Pool along an axis, with the index; of two tensors, pool the pairs; of everything, one quaternion is left."""
+        found = pooling.any_form(x, dim, keepdim, named)
+        return getattr(torch.return_types, end)(found) if isinstance(found, tuple) else found
+
+    rule(f"a{end}")(lambda x, dim=(), keepdim=False: pooling.over_all(x, dim, keepdim))
+    rule(f"{end}imum", f"f{end}")(lambda a, b: pooling.of_two(a, b))
 
 
-def _in_windows(x: Tensor, windows: list[tuple[int, int] | list[list[int]]], fill: float) -> Tensor:
-    """The entries of each window on a last axis: (…, n₁, n₂, …) → (…, windows₁, windows₂, …, K)."""
+Windows = tuple[int, int] | list[list[int]]
+"""Windows side by side along an axis, as (how many, their size), or the places of each, −1 for none."""
+
+
+def _in_windows(x: Tensor, windows: list[Windows]) -> Tensor:
+    """The entries of each window on a last axis, −1 for none: (…, n₁, n₂, …) → (…, windows₁, windows₂, …, K)."""
     axes = len(windows)
     for done, places in enumerate(windows):
         x = x.movedim(-axes - done, -1)
@@ -185,35 +169,33 @@ def _in_windows(x: Tensor, windows: list[tuple[int, int] | list[list[int]]], fil
             x = x.unflatten(-1, places)
         else:
             at = torch.tensor(places, device=x.device)
-            x = torch.where(at >= 0, x[..., at.clamp(min=0)], fill)
+            x = torch.where(at >= 0, x[..., at.clamp(min=0)], -1)
     return x.movedim([-2 * (axes - d) + 1 for d in range(axes)], list(range(-axes, 0))).flatten(-axes)
 
 
+def _pool_windows(pooling: Pooling, x: Q, windows: list[Windows], return_indices: bool) -> Any:
+    """Pool each window: an axis of its own."""
+    sizes = x.stored_shape[-len(windows) :]
+    laid = x.like(_in_windows(x.components, windows), x.axis, x.vectors)
+    laid.channel_axis = x.channel_axis
+    places = None
+    if return_indices or any(isinstance(axis, list) for axis in windows):
+        places = _in_windows(torch.arange(sizes.numel(), device=x.device).view(sizes), windows)
+    parts, index = pooling.along(laid, x.rank, None if places is None else places >= 0)
+    out = x.same(parts.squeeze(-1))
+    if not return_indices:
+        return out
+    if index is None or places is None:
+        raise NoRuleError("a mean has no index; the option pooling of the rule set chooses a winner")
+    return out, places.expand(*index.shape, -1).gather(-1, index.unsqueeze(-1)).squeeze(-1)
+
+
 def _register_windows(rule: Any, pooling: Pooling, spatial: int) -> None:
-    pool, average, adaptive = (getattr(F, f"{name}{spatial}d") for name in ("max_pool", "avg_pool", "adaptive_avg_pool"))
-    largest = getattr(F, f"adaptive_max_pool{spatial}d")
+    pool = getattr(F, f"max_pool{spatial}d")
 
-    def pooled(x: Q, find: Callable[[Tensor], tuple[Tensor, Tensor]], windows: Windows, mean: Pick, wanted: bool) -> Any:
-        dims = tuple(range(x.rank - spatial, x.rank))
-        refuse_over_vectors(x, dims, "pooling")
-
-        def pick(parts: Tensor, index: Tensor) -> Tensor:
-            flat = parts.flatten(-spatial)
-            return flat.gather(-1, index.flatten(-spatial).expand(*flat.shape[:-1], -1)).unflatten(-1, index.shape[-spatial:])
-
-        def lay(parts: Tensor, fill: float) -> Tensor:
-            pairs = zip(parts.shape[-spatial:], winner.found[1].shape[-spatial:], strict=True)
-            return _in_windows(parts, [windows(n, out, d) for d, (n, out) in enumerate(pairs)], fill)
-
-        winner = _Winner(lambda: pooling.scores(x), find, pick, lay)
-
-        def averaged(parts: Tensor) -> Tensor:
-            if wanted:
-                raise NoRuleError("a mean has no index; the option pooling of the rule set chooses a winner")
-            return mean(parts.flatten(0, -spatial - 2)).unflatten(0, parts.shape[: -spatial - 1])
-
-        out = x.same(pooling.combine(x, dims, winner.of, averaged))
-        return (out, winner.or_none(out.components)) if wanted else out
+    def sizes_of(x: Q) -> torch.Size:
+        refuse_over_vectors(x, range(x.rank - spatial, x.rank), "pooling")
+        return x.stored_shape[-spatial:]
 
     def window(
         x: Q,
@@ -225,48 +207,36 @@ def _register_windows(rule: Any, pooling: Pooling, spatial: int) -> None:
         return_indices: bool = False,
     ) -> Any:
         """Pool each window."""
-
-        def mean(parts: Tensor) -> Tensor:
-            if any(d != 1 for d in (dilation if isinstance(dilation, Sequence) else (dilation,))):
-                raise NoRuleError("a mean has no dilation; the option pooling of the rule set chooses a winner")
-            out: Tensor = average(parts, kernel_size, stride or None, padding, ceil_mode, False)
-            return out
-
-        def find(scores: Tensor) -> tuple[Tensor, Tensor]:
-            best, index = pool(scores, kernel_size, stride, padding, dilation, ceil_mode, return_indices=True)
-            return best, index
-
-        def windows(n: int, out: int, d: int) -> tuple[int, int] | list[list[int]]:
-            size, step, before, apart = (
-                option[d] if isinstance(option, Sequence) else option
-                for option in (kernel_size, stride or kernel_size, padding, dilation)
-            )
-            if step == size and not before and apart == 1 and out * size == n:
-                return out, size
-            starts = (o * step - before for o in range(out))
-            return [[i if 0 <= i < n else -1 for i in range(first, first + size * apart, apart)] for first in starts]
-
-        return pooled(x, find, windows, mean, return_indices)
+        sizes, options = sizes_of(x), (kernel_size, stride or kernel_size, padding, dilation)
+        outs = pool(x.components.new_empty(1, 1, *sizes, device="meta"), *options, ceil_mode).shape[2:]
+        per_axis = [option if isinstance(option, Sequence) else (option,) * spatial for option in options]
+        return _pool_windows(pooling, x, list(map(_sliding, sizes, outs, *per_axis)), return_indices)
 
     def adapt(x: Q, output_size: Any, return_indices: bool = False) -> Any:
         """Pool each of so many windows."""
-        size = output_size if spatial == 1 or not isinstance(output_size, int) else (output_size,) * spatial
-        if not isinstance(size, int):
-            size = tuple(n if n is not None else x.user_shape[d - spatial] for d, n in enumerate(size))
-
-        def find(scores: Tensor) -> tuple[Tensor, Tensor]:
-            best, index = largest(scores, size, return_indices=True)
-            return best, index
-
-        def windows(n: int, out: int, d: int) -> tuple[int, int] | list[list[int]]:
-            if n % out == 0:
-                return out, n // out
-            widest, ranges = -(-n // out) + 1, [(o * n // out, -(-(o + 1) * n // out)) for o in range(out)]
-            return [[i if i < last else -1 for i in range(first, first + widest)] for first, last in ranges]
-
-        return pooled(x, find, windows, lambda parts: adaptive(parts, size), return_indices)
+        outs = output_size if isinstance(output_size, Sequence) else (output_size,) * spatial
+        windows = [_even(n, n if out is None else out) for n, out in zip(sizes_of(x), outs, strict=True)]
+        return _pool_windows(pooling, x, windows, return_indices)
 
     rule(f"max_pool{spatial}d", f"_max_pool{spatial}d")(window)
     rule(f"max_pool{spatial}d_with_indices")(lambda x, *args, **kwargs: window(x, *args, **{**kwargs, "return_indices": True}))
     rule(f"adaptive_max_pool{spatial}d", f"_adaptive_max_pool{spatial}d")(adapt)
     rule(f"adaptive_max_pool{spatial}d_with_indices")(lambda x, size, *_, **__: adapt(x, size, True))
+
+
+def _sliding(n: int, out: int, size: int, step: int, before: int, apart: int) -> Windows:
+    """`out` windows of `size` entries along an axis of n."""
+    if step == size and not before and apart == 1 and out * size == n:
+        return out, size
+    starts = (o * step - before for o in range(out))
+    return [[i if 0 <= i < n else -1 for i in range(first, first + size * apart, apart)] for first in starts]
+
+
+def _even(n: int, out: int) -> Windows:
+    """`out` windows of about the same size that cover an axis of n."""
+    if out < 1:
+        raise RuntimeError(f"adaptive pooling to size {out}")
+    if n % out == 0:
+        return out, n // out
+    widest, ranges = -(-n // out) + 1, [(o * n // out, -(-(o + 1) * n // out)) for o in range(out)]
+    return [[i if i < last else -1 for i in range(first, first + widest)] for first, last in ranges]

@@ -9,13 +9,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
+from inspect import signature
+from types import SimpleNamespace
 from typing import Any, TypeVar
 
 from torch import nn
 
 from reqnn.errors import InputError
+from reqnn.tensor.protocols import Rule
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+def arguments(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> SimpleNamespace:
+    """The arguments of a call of a torch function by their names, its defaults filled in."""
+    bound = signature(function).bind(*args, **kwargs)
+    bound.apply_defaults()
+    return SimpleNamespace(**bound.arguments)
+
 
 TABLE1 = (
     "Convolution",
@@ -31,27 +43,6 @@ TABLE1 = (
     "Graph construction",
 )
 """The rows of the paper's Table 1, in its order."""
-
-
-@dataclass(frozen=True)
-class Rule:
-    """One entry of a rule set.
-
-    Attributes:
-        name: the torch function's name.
-        apply: what is called instead, with the same arguments.
-        row: the row of Table 1 it belongs to, or "structure" or "algebra" for what the number system itself brings.
-        extension: whether it goes beyond the paper; `revise(strict=True)` refuses those.
-        linear: whether an in-place form may write through to views of the same memory.
-        gathered: the same on gathered storage (`reqnn.tensor.gathered`); NotImplemented where it has no such form.
-    """
-
-    name: str
-    apply: Callable[..., Any]
-    row: str
-    extension: bool = False
-    linear: bool = False
-    gathered: Callable[..., Any] | None = None
 
 
 @dataclass
@@ -79,6 +70,16 @@ class RuleSet:
             for target in targets:
                 name = target if isinstance(target, str) else target.__name__
                 self.functions[name] = Rule(name, function, row or "user", extension, linear)
+            return function
+
+        return register
+
+    def each(self, *names: str, **kind: Any) -> Callable[[F], F]:
+        """Decorate one function for several torch functions; it is given the name of the one that is called first."""
+
+        def register(function: F) -> F:
+            for name in names:
+                self.rule(name, **kind)(partial(function, name))
             return function
 
         return register

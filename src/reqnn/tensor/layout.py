@@ -22,7 +22,7 @@ is what it is for strings.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import pairwise
+from itertools import accumulate, groupby, pairwise
 from math import lcm, prod
 
 from reqnn.errors import NoRuleError
@@ -42,11 +42,7 @@ def has_vectors(layout: str) -> bool:
 
 def starts(layout: str) -> list[int]:
     """The first channel of each entry."""
-    first, out = 0, []
-    for entry in layout:
-        out.append(first)
-        first += _WIDTH[entry]
-    return out
+    return [0, *accumulate(_WIDTH[entry] for entry in layout)][:-1]
 
 
 def entries(layout: str, channels: Iterable[int]) -> list[int]:
@@ -73,23 +69,13 @@ def entries(layout: str, channels: Iterable[int]) -> list[int]:
 
 def split_sizes(layout: str, sizes: Sequence[int]) -> list[int]:
     """Section sizes counted in channels, as section sizes counted in entries."""
-    out, channel = [], 0
-    for size in sizes:
-        out.append(len(entries(layout, range(channel, channel + size))))
-        channel += size
-    return out
+    return [len(entries(layout, range(start, end))) for start, end in pairwise([0, *accumulate(sizes)])]
 
 
 def describe(layout: str) -> str:
     """A short text for messages: ``xyz-vector ×2 + feature ×64``."""
     names = {"v": "vector (3 channels)", "i": "interleaved vector", "l": "predicted vector", "f": "feature", "s": "scalar"}
-    parts: list[tuple[str, int]] = []
-    for entry in layout:
-        if parts and parts[-1][0] == entry:
-            parts[-1] = (entry, parts[-1][1] + 1)
-        else:
-            parts.append((entry, 1))
-    return " + ".join(f"{names[entry]} ×{count}" for entry, count in parts)
+    return " + ".join(f"{names[entry]} ×{len(list(run))}" for entry, run in groupby(layout))
 
 
 def resolve(shape: Sequence[int], numel: int) -> list[int]:
@@ -154,8 +140,9 @@ def _read_predicted(layout: str, shape: Sequence[int], group: list[int]) -> tupl
         if shape[dim] == 3:
             out[dim] = 1
             return out, dim, "v"
-    if len([dim for dim in group if shape[dim] != 1]) == 1:
-        target = next(dim for dim in group if shape[dim] != 1)
+    long = [dim for dim in group if shape[dim] != 1]
+    if len(long) == 1:
+        (target,) = long
         out[target] = len(layout)
         return out, target, layout
     raise NoRuleError(f"the shape {tuple(shape)} has no axis of 3 coordinates for the predicted vectors")

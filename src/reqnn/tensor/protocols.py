@@ -4,49 +4,40 @@ from __future__ import annotations
 
 import weakref
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 from torch import Tensor, nn
 
 
-class Rule(Protocol):
-    """One entry of a rule set (`reqnn.rules.Rule`)."""
+@dataclass(frozen=True)
+class Rule:
+    """One entry of a rule set.
 
-    @property
-    def name(self) -> str:
-        """The torch function's name."""
+    Attributes:
+        name: the torch function's name.
+        apply: what is called instead, with the same arguments.
+        row: the row of Table 1 it belongs to, or "structure" or "algebra" for what the number system itself brings.
+        extension: whether it goes beyond the paper; `revise(strict=True)` refuses those.
+        linear: whether an in-place form may write through to views of the same memory.
+        gathered: the same on gathered storage (`reqnn.tensor.gathered`); NotImplemented where it has no such form.
+    """
 
-    @property
-    def apply(self) -> Callable[..., Any]:
-        """What is called instead, with the same arguments."""
-
-    @property
-    def row(self) -> str:
-        """The row of Table 1 it belongs to, or "structure" or "algebra"."""
-
-    @property
-    def extension(self) -> bool:
-        """Whether it goes beyond the paper."""
-
-    @property
-    def linear(self) -> bool:
-        """Whether an in-place form may write through to views of the same memory."""
-
-    @property
-    def gathered(self) -> Callable[..., Any] | None:
-        """The same on gathered storage; NotImplemented where it has no such form."""
+    name: str
+    apply: Callable[..., Any]
+    row: str
+    extension: bool = False
+    linear: bool = False
+    gathered: Callable[..., Any] | None = None
 
 
 class Rules(Protocol):
-    """Where operations are looked up (`reqnn.rules.RuleSet`)."""
+    """Where operations and constants are looked up (`reqnn.rules.RuleSet`)."""
 
     name: str
 
-    def find(self, name: str) -> Rule | None:
-        """The rule for a torch function of that name."""
-
-    def option(self, name: str) -> Any:
-        """A constant that rules read."""
+    def find(self, name: str) -> Rule | None: ...
+    def option(self, name: str) -> Any: ...
 
 
 class Learning(Protocol):
@@ -54,8 +45,7 @@ class Learning(Protocol):
 
     def get(
         self, owner: nn.Module, key: str, shape: tuple[int, ...], like: Tensor, initialise: Callable[[Tensor], Any]
-    ) -> Tensor:
-        """A parameter, made where there is none of that shape yet."""
+    ) -> Tensor: ...
 
 
 class DryRun(Protocol):
@@ -65,63 +55,33 @@ class DryRun(Protocol):
     readings: int
 
     @property
-    def learned(self) -> Learning:
-        """The parameters that rules have asked for."""
-
-    def record(self, rule: Rule, result: Any) -> None:
-        """Note an operation on quaternions."""
-
-    def met(self, row: str, operation: str = "", kind: str = "real", extension: bool = False) -> None:
-        """Note a row of Table 1 that has no torch function."""
-
-    def met_function(self, function: Any) -> None:
-        """Note a well-known function on points."""
-
-    def met_head(self) -> None:
-        """Note Quaternion2Real before the first Linear on (B, C) features."""
-
-    def keeps_size(self, weight: Tensor) -> bool:
-        """Whether a parameter must not be re-sized, since the code takes slices of it."""
-        ...
-
-    def owner(self, value: Any) -> tuple[nn.Module, str, Tensor] | None:
-        """The module and name of a parameter."""
-
-    def resize(self, weight: Tensor, dim: int, layout: str) -> Tensor:
-        """Make a parameter's axis as long as the layout has entries."""
-
-    def widen_weight(self, weight: Tensor, channels: int) -> Tensor:
-        """Make a linear layer of the real part take more numbers."""
-
-    def drop(self, bias: Tensor) -> bool:
-        """Remove a bias parameter; False where the tensor is none."""
-
-    def to_batch_norm(self, buffer: Tensor | None, channels: int, turn: Callable[[Any, int], None] = ...) -> bool:
-        """Swap the batch-norm module that is being called; False where none is."""
-
-    def to_relu(self, weight: Tensor) -> None:
-        """Swap the PReLU module that is being called."""
-
-    def real_before(self, name: str, gate: str = "") -> None:
-        """Ask for a new start with Quaternion2Real before this layer."""
-
-    def output_vectors(self, x: Any) -> None:
-        """The layer that made the quaternions x predicts coordinates."""
+    def learned(self) -> Learning: ...
+    def record(self, rule: Rule, result: Any) -> None: ...
+    def met(self, row: str, operation: str = "", kind: str = "real", extension: bool = False) -> None: ...
+    def met_function(self, function: Any) -> None: ...
+    def met_head(self) -> None: ...
+    def keeps_size(self, weight: Tensor) -> bool: ...
+    def owner(self, value: Any) -> tuple[nn.Module, str, Tensor] | None: ...
+    def resize(self, weight: Tensor, dim: int, layout: str) -> Tensor: ...
+    def widen_weight(self, weight: Tensor, channels: int) -> Tensor: ...
+    def drop(self, bias: Tensor) -> bool: ...
+    def to_batch_norm(self, buffer: Tensor | None, channels: int, turn: Callable[[Any, int], None] = ...) -> bool: ...
+    def to_relu(self, weight: Tensor) -> None: ...
+    def real_before(self, name: str, gate: str = "") -> None: ...
+    def output_vectors(self, x: Any) -> None: ...
 
 
 class Deferred(Protocol):
-    """Components that are computed when they are asked for."""
+    """Components that are computed when they are asked for.
+
+    Attributes:
+        raw: a tensor of their shape, dtype and device.
+        sources: who else waits for the memory they come from; before it is overwritten in place, all take their values.
+    """
 
     @property
-    def raw(self) -> Tensor:
-        """A tensor of their shape, dtype and device."""
-
+    def raw(self) -> Tensor: ...
     @property
-    def sources(self) -> tuple[weakref.WeakValueDictionary[int, Any], ...]:
-        """Who else waits for the memory they come from; before it is overwritten in place, all take their values."""
-
-    def components(self) -> Tensor:
-        """The values."""
-
-    def squared_norm(self) -> Tensor:
-        """Their squared norms."""
+    def sources(self) -> tuple[weakref.WeakValueDictionary[int, Any], ...]: ...
+    def components(self) -> Tensor: ...
+    def squared_norm(self) -> Tensor: ...

@@ -77,30 +77,6 @@ def _broadcast_like(x: Q, other: Tensor) -> Q:
     return x.like(components.expand(-1, *shape).clone(), axis, x.vectors)  # a sum, of which x is no part
 
 
-@rule("sub")
-def sub(a: Any, b: Any, *, alpha: float = 1) -> Q:
-    """p − q."""
-    return add(a, b, alpha=-alpha)
-
-
-@rule("rsub")
-def rsub(a: Any, b: Any, *, alpha: float = 1) -> Q:
-    """q − p, the reflected form."""
-    return sub(b, a, alpha=alpha)
-
-
-@rule("neg")
-def neg(x: Q) -> Q:
-    """−q."""
-    return x.same(-x.components)
-
-
-@rule("positive")
-def positive(x: Q) -> Q:
-    """+q."""
-    return x
-
-
 @algebra.rule("mul", row="algebra", linear=True)
 def mul(a: Any, b: Any) -> Any:
     """λ·q for real λ; ⟨p, q⟩ for two quaternions: real and invariant to rotation."""
@@ -157,24 +133,6 @@ def absolute(x: Q) -> Tensor:
     if x.axis is not None and x.holds_vectors(x.axis):
         raise NoRuleError("the absolute value of single coordinates depends on the orientation; take the norm of the vector")
     return x.norm_of_elements()
-
-
-@rule("addcmul")
-def addcmul(x: Any, a: Any, b: Any, *, value: float = 1) -> Any:
-    """x + value·a·b."""
-    return x + value * (a * b)
-
-
-@rule("addcdiv")
-def addcdiv(x: Any, a: Any, b: Any, *, value: float = 1) -> Any:
-    """x + value·a / b."""
-    return x + value * (a / b)
-
-
-@rule("lerp")
-def lerp(start: Q, end: Q, weight: Any) -> Q:
-    """start + weight·(end − start)."""
-    return start + (end - start) * weight
 
 
 @structural("zeros_like", "empty_like")

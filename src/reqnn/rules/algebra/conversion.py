@@ -14,31 +14,24 @@ from reqnn.tensor import QuaternionTensor as Q
 from reqnn.tensor import adopt
 
 
-def _componentwise(name: str) -> None:
+@algebra.each(
+    "clone", "detach", "contiguous", "to", "type_as", "float", "double", "half", "bfloat16", "cpu", "cuda", "requires_grad_",
+    "detach_", "zero_", "nan_to_num", row="structure", linear=True,
+)  # fmt: skip
+def componentwise(name: str, x: Q, *args: Any, **kwargs: Any) -> Q:
+    """``x.clone()`` … on every component."""
     method = getattr(Tensor, name)
-
-    def apply(x: Q, *args: Any, **kwargs: Any) -> Q:
-        kwargs.pop("memory_format", None)
-        args = tuple(arg.components if isinstance(arg, Q) else arg for arg in args if not isinstance(arg, torch.memory_format))
-        if not isinstance(x, Q):
-            return method(x, *args, **kwargs)
-        return x.same(_not_rounded(method(x.components, *args, **kwargs)))
-
-    apply.__doc__ = f"``x.{name}(…)`` on every component."
-    structural(name)(apply)
+    kwargs.pop("memory_format", None)
+    args = tuple(arg.components if isinstance(arg, Q) else arg for arg in args if not isinstance(arg, torch.memory_format))
+    if not isinstance(x, Q):
+        return method(x, *args, **kwargs)
+    return x.same(_not_rounded(method(x.components, *args, **kwargs)))
 
 
 def _not_rounded(components: Tensor) -> Tensor:
     if not components.is_floating_point():
         raise NoRuleError(f"a cast to {components.dtype} rounds single coordinates, which depends on the orientation")
     return components
-
-
-for _name in (
-    "clone", "detach", "contiguous", "to", "type_as", "float", "double", "half", "bfloat16", "cpu", "cuda", "requires_grad_",
-    "detach_", "zero_", "nan_to_num",
-):  # fmt: skip
-    _componentwise(_name)
 
 
 @structural("type")
@@ -68,34 +61,24 @@ _ask("__len__")(lambda x: int(x.user_shape[0]))
 _ask("__repr__", "__str__", "__format__")(lambda x, *args: Q.__repr__(x))
 _ask("is_same_size")(lambda x, other: x.shape == other.shape)
 _ask("retain_grad")(lambda x: x.components.retain_grad())
+_ask("isnan")(lambda x: x.components.isnan().any(0))
+_ask("isinf")(lambda x: x.components.isinf().any(0))
+_ask("isfinite")(lambda x: x.components.isfinite().all(0))
 
 
-def _ask_components(name: str) -> None:
-    method = getattr(Tensor, name)
-    _ask(name)(lambda x, *args, **kwargs: method(x.components, *args, **kwargs))
-
-
-for _name in (
+@algebra.each(
     "is_floating_point", "is_complex", "is_contiguous", "get_device", "element_size", "data_ptr", "is_inference",
-    "new_zeros", "new_ones", "new_empty", "new_full", "new_tensor",
-):  # fmt: skip
-    _ask_components(_name)
+    "new_zeros", "new_ones", "new_empty", "new_full", "new_tensor", row="structure",
+)  # fmt: skip
+def ask_components(name: str, x: Q, *args: Any, **kwargs: Any) -> Any:
+    """What the components answer."""
+    return getattr(Tensor, name)(x.components, *args, **kwargs)
 
 
 @_ask("result_type")
 def result_type(*tensors: Any) -> torch.dtype:
     """The dtype of a combination."""
-    first, second = (item.components if isinstance(item, Q) else item for item in sizes(tensors))
-    return torch.result_type(first, second)
-
-
-def _ask_parts(name: str, gather: Any) -> None:
-    function = getattr(torch, name)
-    _ask(name)(lambda x: gather(function(x.components), 0))
-
-
-for _name, _gather in (("isnan", torch.any), ("isinf", torch.any), ("isfinite", torch.all)):
-    _ask_parts(_name, _gather)
+    return torch.result_type(*[item.components if isinstance(item, Q) else item for item in sizes(tensors)])
 
 
 @structural("fill_")

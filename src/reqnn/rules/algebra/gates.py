@@ -39,17 +39,11 @@ def real_before(x: Any, name: str, why: str) -> NoRuleError:
     return NoRuleError(why)
 
 
-def _gate(name: str, why: str) -> None:
-    def apply(x: Any, *args: Any, **named: Any) -> Tensor:
-        raise real_before(next((value for value in (x, *args) if isinstance(value, Q)), x), name, why)
-
-    apply.__doc__ = f"``{name}`` of quaternions: the layer that feeds it becomes real."
-    algebra.rule(name, row=ROW, extension=True)(apply)
-
-
-for _why, _names in _KINDS.items():
-    for _name in _names:
-        _gate(_name, _why)
+@algebra.each(*(name for names in _KINDS.values() for name in names), row=ROW, extension=True)
+def gate(name: str, x: Any, *args: Any, **named: Any) -> Tensor:
+    """A function of single numbers: the layer that feeds it becomes real."""
+    why = next(why for why, names in _KINDS.items() if name in names)
+    raise real_before(next((value for value in (x, *args) if isinstance(value, Q)), x), name, why)
 
 
 @algebra.rule("tanh", row=ROW, extension=True)

@@ -166,19 +166,6 @@ def narrow(x: Q, dim: int, start: int, length: int) -> Q:
     return getitem(x, (slice(None),) * at + (slice(first, first + length),))
 
 
-@structural("unbind")
-def unbind(x: Q, dim: int = 0) -> tuple[Q, ...]:
-    """Every place along an axis."""
-    (at,) = x.dims(dim)
-    return tuple(select(x, at, i) for i in range(x.user_shape[at]))
-
-
-@structural("__iter__")
-def iterate(x: Q) -> Any:
-    """A for loop over the first axis."""
-    return iter(unbind(x, 0))
-
-
 @structural("index_select")
 def index_select(x: Q, dim: int, index: Tensor) -> Q:
     """Places along an axis, by a list of indices."""

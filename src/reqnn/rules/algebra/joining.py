@@ -11,7 +11,6 @@ from torch import Tensor
 
 from reqnn.errors import NoRuleError
 from reqnn.rules.algebra.base import as_real_part, same_parts, structural, zero_quaternions
-from reqnn.rules.algebra.shape import new_axis
 from reqnn.tensor import QuaternionTensor as Q
 from reqnn.tensor import layout as lay
 from reqnn.tensor.markers import RemovedBias, ScalarTensor
@@ -44,25 +43,6 @@ def _join(parts: list[Tensor], dim: int) -> Tensor:
         return torch.cat(parts, dim)
     joined = torch.cat([part.permute(order) for part in parts], order.index(dim))
     return joined.permute([order.index(d) for d in range(len(order))])
-
-
-@structural("stack")
-def stack(tensors: Sequence[Tensor], dim: int = 0) -> Q:
-    """Concatenate along a new axis."""
-    at = new_axis(tensors[0], dim)
-    return cat([x.unsqueeze(at) for x in tensors], at)
-
-
-@structural("hstack")
-def hstack(tensors: Sequence[Tensor]) -> Q:
-    """Concatenate along axis 1 (0 for vectors)."""
-    return cat(tensors, 0 if tensors[0].dim() < 2 else 1)
-
-
-@structural("vstack")
-def vstack(tensors: Sequence[Tensor]) -> Q:
-    """Concatenate along axis 0; vectors are rows."""
-    return cat([x.unsqueeze(0) if x.dim() == 1 else x for x in tensors], 0)
 
 
 def _traced_scalar(x: Tensor) -> bool:
@@ -139,13 +119,6 @@ def split(x: Q, split_size_or_sections: Any = None, dim: int = 0, **named: Any) 
     if isinstance(wanted, int):
         wanted = [min(wanted, total - start) for start in range(0, total, wanted)]
     return _split(x, list(wanted), at)
-
-
-@structural("chunk", "unsafe_chunk")
-def chunk(x: Q, chunks: int, dim: int = 0) -> tuple[Q, ...]:
-    """So many sections, counted in channels."""
-    (at,) = x.dims(dim)
-    return split(x, -(-x.user_shape[at] // chunks), at)
 
 
 @structural("tensor_split")

@@ -9,8 +9,7 @@ from torch import Tensor
 
 from reqnn.errors import NoRuleError
 from reqnn.kernels.products import pairs
-from reqnn.rules.algebra.arithmetic import inner
-from reqnn.rules.algebra.base import align, rule, same_parts
+from reqnn.rules.algebra.base import algebra, align, rule, same_parts
 from reqnn.tensor import QuaternionTensor as Q
 from reqnn.tensor import layout as lay
 from reqnn.tensor.markers import RemovedTransform
@@ -54,12 +53,6 @@ def _is_layer(x: Q, weight: Tensor) -> bool:
     return x.context.plan is not None and x.context.plan.owner(weight) is not None
 
 
-@rule("rmatmul")
-def rmatmul(a: Any, b: Any) -> Any:
-    """The reflected operator."""
-    return matmul(b, a)
-
-
 def _traced_transform(x: Any, along: int, other: Any, dim: int) -> bool:
     """While a graph is traced removed transforms are not marked; what still has 3 rows for each vector is one."""
     if not torch.compiler.is_compiling() or not isinstance(x, Q) or x.rank < 2 or not x.holds_vectors(along):
@@ -93,27 +86,15 @@ def _invariant_product(a: Q, b: Q) -> Tensor:
     return pairs(left, right)
 
 
-@rule("baddbmm", "addmm")
-def baddbmm(*given: Any, beta: float = 1, alpha: float = 1) -> Any:
-    """β·x + α·a·b; also in the old order, (β, x, α, a, b)."""
-    (x, a, b), beta, alpha = _old_order(given, beta, alpha)
-    product = matmul(a, b) * alpha
-    return product if beta == 0 else (x if beta == 1 else x * beta) + product
-
-
-@rule("addbmm")
-def addbmm(*given: Any, beta: float = 1, alpha: float = 1) -> Any:
-    """β·x + α·Σ_batch a·b."""
-    (x, a, b), beta, alpha = _old_order(given, beta, alpha)
-    product = matmul(a, b).sum(0) * alpha
-    return product if beta == 0 else (x if beta == 1 else x * beta) + product
-
-
-def _old_order(given: tuple[Any, ...], beta: float, alpha: float) -> tuple[list[Any], float, float]:
-    """The three tensors and two factors, which may stand among them: ``x.addmm_(1, -2, a, b)``."""
+@algebra.each("addmm", "addmv", "addbmm", "baddbmm", row="algebra")
+def add_product(name: str, *given: Any, beta: float = 1, alpha: float = 1) -> Any:
+    """β·x + α·a·b, for addbmm summed over the batch; also in the old order, (β, x, α, a, b), ``x.addmm_(1, -2, a, b)``."""
+    x, a, b = (value for value in given if isinstance(value, Tensor))
     numbers = [value for value in given if not isinstance(value, Tensor)]
     factors = [*numbers, *[beta, alpha][len(numbers) :]]
-    return [value for value in given if isinstance(value, Tensor)], factors[0], factors[1]
+    beta, alpha = factors[0], factors[1]
+    product = (matmul(a, b).sum(0) if name == "addbmm" else matmul(a, b)) * alpha
+    return product if beta == 0 else (x if beta == 1 else x * beta) + product
 
 
 @rule("dot", "inner", "vdot")
@@ -122,12 +103,6 @@ def dot(a: Any, b: Any) -> Any:
     if a.dim() == 1 and b.dim() == 1:
         return torch.einsum("c,c->", a, b)
     return torch.matmul(a, b.transpose(-1, -2))
-
-
-@rule("linalg_vecdot")
-def vecdot(a: Any, b: Any, *, dim: int = -1) -> Tensor:
-    """Σ ⟨a, b⟩ along an axis."""
-    return inner(a, b).sum(dim)
 
 
 @rule("einsum")
@@ -178,22 +153,14 @@ def einsum(equation: str, *operands: Any) -> Any:
     return torch.einsum(",".join(terms) + "->" + output, *tensors)
 
 
-def _of_matrices(name: str) -> None:
-    """``det``, ``svdvals``: invariant to rotations of the rows or columns of a matrix of coordinates."""
-    function = getattr(torch.linalg, name)
-
-    def apply(x: Q) -> Tensor:
-        if not (x.rank > 1 and (x.holds_vectors(-1) or x.holds_vectors(-2))) or lay.width(x.vectors) != 3:
-            raise NoRuleError(f"{name} of a matrix whose rows or columns are not single vectors")
-        found: Tensor = function(x.as_real())
-        return found
-
-    apply.__doc__ = f"``{name}`` of matrices of coordinates."
-    rule(name, f"linalg_{name}", extension=True)(apply)
-
-
-_of_matrices("det")
-_of_matrices("svdvals")
+@algebra.each("det", "linalg_det", "svdvals", "linalg_svdvals", row="algebra", extension=True)
+def of_matrices(name: str, x: Q) -> Tensor:
+    """Invariant to rotations of the rows or columns of a matrix of coordinates."""
+    name = name.removeprefix("linalg_")
+    if not (x.rank > 1 and (x.holds_vectors(-1) or x.holds_vectors(-2))) or lay.width(x.vectors) != 3:
+        raise NoRuleError(f"{name} of a matrix whose rows or columns are not single vectors")
+    found: Tensor = getattr(torch.linalg, name)(x.as_real())
+    return found
 
 
 @rule("bilinear", extension=True)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from reqnn.errors import NoRuleError
 from reqnn.rules.algebra.arithmetic import inner
-from reqnn.rules.algebra.base import refuse_over_vectors, rule, same_parts
+from reqnn.rules.algebra.base import algebra, refuse_over_vectors, rule, same_parts
 from reqnn.tensor import QuaternionTensor as Q
 from reqnn.tensor import safe_sqrt
 from reqnn.tensor.gathered import Flattened, Gathered, form_of
@@ -27,25 +27,16 @@ def reduced(x: Q, components: Tensor, dims: Sequence[int], keepdim: bool) -> Q:
     return x.like(components, axis, x.vectors)
 
 
-def _linear_reduction(x: Q, dim: Any, keepdim: bool, name: str, dtype: torch.dtype | None) -> Q:
+@algebra.each("sum", "mean", "nansum", "nanmean", row="algebra")
+def linear_reduction(name: str, x: Q, dim: Any = None, keepdim: bool = False, *, dtype: torch.dtype | None = None) -> Q:
+    """Σ q, or the mean of quaternions; over coordinates it raises."""
+    name = name.removeprefix("nan")
     dims = tuple(range(x.rank)) if dim is None or dim == () else x.dims(dim)
     refuse_over_vectors(x, dims, name)
     if x.axis in dims and "s" in x.vectors:
         raise NoRuleError(f"{name} over an axis that holds scalars beside vectors")
     out = getattr(torch, name)(x.components, [d + 1 for d in dims], keepdim=keepdim, dtype=dtype)
     return reduced(x, out, dims, keepdim)
-
-
-@rule("sum")
-def total(x: Q, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Q:
-    """Σ q; over coordinates it raises."""
-    return _linear_reduction(x, dim, keepdim, "sum", dtype)
-
-
-@rule("mean")
-def mean(x: Q, dim: Any = None, keepdim: bool = False, *, dtype: Any = None) -> Q:
-    """Mean of quaternions; over coordinates it raises."""
-    return _linear_reduction(x, dim, keepdim, "mean", dtype)
 
 
 @rule("cumsum")
@@ -86,12 +77,6 @@ def norm(
     return safe_sqrt(x.squared_norm().sum(dims, keepdim=keepdim))
 
 
-@rule("normalize")
-def normalize(x: Q, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Any = None) -> Q:
-    """x / ‖x‖ along an axis: unit vectors, where the axis holds coordinates."""
-    return x / norm(x, p, dim, keepdim=True).clamp(min=eps)
-
-
 @rule("cdist")
 def cdist(a: Any, b: Any, p: float = 2.0, **named: Any) -> Tensor:
     """Distances between rows of quaternions: invariant."""
@@ -118,12 +103,6 @@ def pairwise_distance(a: Any, b: Any, p: float = 2.0, eps: float = 1e-6, keepdim
     if eps > 1e-6:  # torch adds it to every coordinate; the default is below what matters
         raise NoRuleError(f"pairwise_distance with eps={eps}, which is added to coordinates: leave it at 1e-6")
     return norm(a - b, p, -1, keepdim)
-
-
-@rule("dist")
-def dist(a: Any, b: Any, p: float = 2.0) -> Tensor:
-    """‖a − b‖ of everything."""
-    return norm(a - b, p)
 
 
 @rule("cosine_similarity")
@@ -172,17 +151,4 @@ def _spread_of_gathered(x: Q, dims: tuple[int, ...], keepdim: bool) -> Tensor | 
 def var_mean(x: Q, dim: Any = None, *args: Any, **named: Any) -> tuple[Tensor, Q]:
     """`var` and the mean; the arguments are (unbiased) or (dim, unbiased, keepdim)."""
     keepdim = bool(args[1] if len(args) > 1 else named.get("keepdim", False))
-    return var(x, dim, *args, **named), mean(x, None if isinstance(dim, bool) else dim, keepdim)
-
-
-@rule("std_mean", extension=True)
-def std_mean(x: Q, *args: Any, **named: Any) -> tuple[Tensor, Q]:
-    """`std` and the mean."""
-    spread, average = var_mean(x, *args, **named)
-    return safe_sqrt(spread), average
-
-
-@rule("std", extension=True)
-def std(x: Q, *args: Any, **named: Any) -> Tensor:
-    """√ of `var`, with gradient 0 at 0."""
-    return safe_sqrt(var(x, *args, **named))
+    return var(x, dim, *args, **named), linear_reduction("mean", x, None if isinstance(dim, bool) else dim, keepdim)

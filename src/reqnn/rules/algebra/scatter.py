@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from reqnn.errors import NoRuleError
-from reqnn.rules.algebra.base import require_quaternion, same_parts, structural, zero_quaternions
+from reqnn.rules.algebra.base import algebra, require_quaternion, same_parts, structural, zero_quaternions
 from reqnn.rules.algebra.indexing import entry_index, getitem, setitem
 from reqnn.rules.algebra.joining import cat
 from reqnn.tensor import QuaternionTensor as Q
@@ -29,18 +29,11 @@ def _operands(x: Any, dim: int, source: Any) -> tuple[int, Q, Q]:
     return at, *same_parts(x, source)
 
 
-@structural("index_add")
-def index_add(x: Any, dim: int, index: Tensor, source: Any, *, alpha: float = 1) -> Q:
-    """Add quaternions at indexed places."""
+@algebra.each("index_add", "index_copy", row="structure", linear=True)
+def index_write(name: str, x: Any, dim: int, index: Tensor, source: Any, **alpha: float) -> Q:
+    """Add quaternions at indexed places, or overwrite what is there."""
     at, x, source = _operands(x, dim, source)
-    return x.same(x.components.index_add(at + 1, index, source.components, alpha=alpha))
-
-
-@structural("index_copy")
-def index_copy(x: Any, dim: int, index: Tensor, source: Any) -> Q:
-    """Overwrite quaternions at indexed places."""
-    at, x, source = _operands(x, dim, source)
-    return x.same(x.components.index_copy(at + 1, index, source.components))
+    return x.same(getattr(torch, name)(x.components, at + 1, index, source.components, **alpha))
 
 
 @structural("index_reduce")
@@ -49,13 +42,6 @@ def index_reduce(x: Any, dim: int, index: Tensor, source: Any, reduce: str, *, i
     (at,) = require_quaternion(source, "the source of index_reduce").dims(dim)
     wide = index.view([-1 if d == at else 1 for d in range(source.rank)]).expand(source.user_shape)
     return scatter_reduce(x, dim, wide, source, reduce, include_self=include_self)
-
-
-@structural("scatter_add")
-def scatter_add(x: Any, dim: int, index: Tensor, src: Any) -> Q:
-    """Sum quaternions into indexed places."""
-    at, x, index, src = _scattered(x, dim, index, src)
-    return x.same(x.components.scatter_add(at + 1, index.expand(x.components.shape[0], *index.shape), src.components))
 
 
 def _scattered(x: Any, dim: int, index: Tensor, src: Any) -> tuple[int, Q, Tensor, Q]:
@@ -88,6 +74,8 @@ def scatter_reduce(x: Any, dim: int, index: Tensor, src: Any, reduce: str, *, in
     at, x, index, src = _scattered(x, dim, index, src)
     if reduce in ("sum", "mean"):
         parts = index.expand(src.components.shape[0], *index.shape)
+        if reduce == "sum" and include_self:
+            return x.same(x.components.scatter_add(at + 1, parts, src.components))
         return x.same(x.components.scatter_reduce(at + 1, parts, src.components, reduce, include_self=include_self))
     if reduce != "amax":
         raise NoRuleError(f"scatter_reduce by {reduce!r}; sum, mean and amax have a rule")
@@ -163,7 +151,7 @@ def index_put(x: Any, indices: Sequence[Any], values: Any, accumulate: bool = Fa
     if accumulate:
         if len(index) != 1 or not isinstance(index[0], Tensor) or index[0].dim() != 1:
             raise NoRuleError("index_put with accumulate=True and more than one list of indices; use index_add or scatter_add")
-        return index_add(x, 0, index[0], values)
+        return index_write("index_add", x, 0, index[0], values)
     out: Q = zero_quaternions(x, values).clone()  # type: ignore[assignment]
     setitem(out, index, values)
     return out

@@ -55,34 +55,19 @@ def unflatten(x: Q, dim: int, sizes: Sequence[int]) -> Q:
 @structural("squeeze")
 def squeeze(x: Q, dim: int | Sequence[int] | None = None) -> Q:
     """Drop axes of size 1; an axis of coordinates has 3 and stays."""
-    shape = x.user_shape
-    dims = range(x.rank) if dim is None else x.dims(dim)
-    return _drop(x, [d for d in dims if shape[d] == 1])
-
-
-def _drop(x: Q, dims: Sequence[int]) -> Q:
-    if not dims:
-        return x.same(x.components)
-    axis = None if x.axis is None or x.axis in dims else x.axis - sum(d < x.axis for d in dims)
+    dims = [d for d in (range(x.rank) if dim is None else x.dims(dim)) if x.user_shape[d] == 1]
     if x.axis in dims and "s" in x.vectors:
         raise NoRuleError("the axis of a single scalar channel is squeezed away")
+    axis = None if x.axis is None or x.axis in dims else x.axis - sum(d < x.axis for d in dims)
     return x.like(x.components.squeeze([d + 1 for d in dims]), axis, x.vectors if axis is not None else "")
 
 
 @structural("unsqueeze")
 def unsqueeze(x: Q, dim: int) -> Q:
     """Insert an axis of size 1."""
-    at = new_axis(x, dim)
+    at = dim % (x.rank + 1) if -x.rank - 1 <= dim <= x.rank else x.dims(dim)[0]
     axis = None if x.axis is None else x.axis + (at <= x.axis)
     return x.like(x.components.unsqueeze(at + 1), axis, x.vectors)
-
-
-def new_axis(x: Tensor, dim: int) -> int:
-    """Where an axis is inserted, from the front."""
-    rank = x.dim() + 1
-    if not -rank <= dim < rank:
-        raise IndexError(f"Dimension out of range (expected to be in range of [{-rank}, {rank - 1}], but got {dim})")
-    return dim % rank
 
 
 @structural("permute")
@@ -100,12 +85,6 @@ def transpose(x: Q, dim0: int, dim1: int) -> Q:
     a, b = x.dims((dim0, dim1))
     order[a], order[b] = b, a
     return permute(x, order)
-
-
-@structural("t", "adjoint")
-def t(x: Q) -> Q:
-    """Swap the last two axes."""
-    return x.same(x.components) if x.rank < 2 else transpose(x, -2, -1)
 
 
 @structural("movedim")
@@ -187,10 +166,6 @@ def flip(x: Q, *dims: Any, **named: Any) -> Q:
     if x.axis in at:
         raise NoRuleError("flip along the axis of coordinates")
     return x.same(x.components.flip([d + 1 for d in at]))
-
-
-structural("fliplr")(lambda x: flip(x, 1))
-structural("flipud")(lambda x: flip(x, 0))
 
 
 @structural("pad")

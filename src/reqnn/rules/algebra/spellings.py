@@ -1,66 +1,76 @@
-"""Other spellings of what has a rule: old signatures, relatives and functional forms of indexing."""
+"""Other spellings of what has a rule: relatives, reflected operators and functional forms, made of operations that have one."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
 import torch
-from torch import Tensor
 
-from reqnn.rules.algebra.base import rule, structural
-from reqnn.rules.algebra.indexing import getitem
-from reqnn.rules.algebra.joining import cat, tensor_split, vstack
+from reqnn.rules.algebra.arithmetic import add, inner
+from reqnn.rules.algebra.base import algebra, sizes
+from reqnn.rules.algebra.indexing import getitem, select
+from reqnn.rules.algebra.joining import cat, split, tensor_split
 from reqnn.rules.algebra.products import matmul
-from reqnn.rules.algebra.reduction import mean, norm, total
-from reqnn.tensor import QuaternionTensor as Q
+from reqnn.rules.algebra.reduction import norm, var, var_mean
+from reqnn.rules.algebra.scatter import scatter_reduce
+from reqnn.rules.algebra.shape import flip, transpose
+from reqnn.tensor import safe_sqrt
 
-structural("row_stack")(vstack)
-rule("nansum")(total)
-rule("nanmean")(mean)
+Spellings = dict[str, Callable[..., Any]]
 
+_LINEAR: Spellings = {
+    "sub": lambda a, b, *, alpha=1: add(a, b, alpha=-alpha),
+    "rsub": lambda a, b, *, alpha=1: add(b, a, alpha=-alpha),
+    "neg": lambda x: x.same(-x.components),
+    "positive": lambda x: x,
+    "addcmul": lambda x, a, b, *, value=1: x + value * (a * b),
+    "addcdiv": lambda x, a, b, *, value=1: x + value * (a / b),
+    "lerp": lambda start, end, weight: start + (end - start) * weight,
+}
 
-@structural("column_stack")
-def column_stack(tensors: Sequence[Tensor]) -> Q:
-    """Concatenate along axis 1; vectors are columns."""
-    return cat([x.unsqueeze(1) if x.dim() == 1 else x for x in tensors], 1)
+_ALGEBRA: Spellings = {
+    "rmatmul": lambda a, b: matmul(b, a),
+    "chain_matmul": lambda *matrices: reduce(torch.matmul, sizes(matrices)),
+    "linalg_multi_dot": lambda matrices: reduce(torch.matmul, matrices),
+    "linalg_vecdot": lambda a, b, *, dim=-1: inner(a, b).sum(dim),
+    "normalize": lambda x, p=2.0, dim=1, eps=1e-12: x / norm(x, p, dim, keepdim=True).clamp(min=eps),
+    "dist": lambda a, b, p=2.0: norm(a - b, p),
+    "pdist": lambda x, p=2.0: norm(torch.sub(*(getitem(x, row) for row in torch.triu_indices(len(x), len(x), 1))), p, -1),
+}
 
+_SPREADS: Spellings = {
+    "std": lambda x, *args, **named: safe_sqrt(var(x, *args, **named)),
+    "std_mean": lambda x, *args, **named: (safe_sqrt((found := var_mean(x, *args, **named))[0]), found[1]),
+}
 
-@structural("dstack")
-def dstack(tensors: Sequence[Tensor]) -> Q:
-    """Concatenate along axis 2."""
-    return cat([x.unsqueeze(2) if x.dim() == 2 else x for x in tensors], 2)
+_STRUCTURE: Spellings = {
+    "t": lambda x: x.same(x.components) if x.rank < 2 else transpose(x, -2, -1),
+    "adjoint": lambda x: transpose(x, -2, -1),
+    "fliplr": lambda x: flip(x, 1),
+    "flipud": lambda x: flip(x, 0),
+    "unbind": lambda x, dim=0: tuple(select(x, dim, i) for i in range(x.user_shape[dim])),
+    "__iter__": lambda x: iter([select(x, 0, i) for i in range(x.user_shape[0])]),
+    "stack": lambda tensors, dim=0: cat([x.unsqueeze(dim) for x in tensors], dim),
+    "hstack": lambda tensors: cat(tensors, 0 if tensors[0].dim() < 2 else 1),
+    "vstack": lambda tensors: cat([x.unsqueeze(0) if x.dim() == 1 else x for x in tensors], 0),
+    "row_stack": lambda tensors: torch.vstack(tensors),
+    "column_stack": lambda tensors: cat([x.unsqueeze(1) if x.dim() == 1 else x for x in tensors], 1),
+    "dstack": lambda tensors: cat([x.unsqueeze(2) if x.dim() == 2 else x for x in tensors], 2),
+    "chunk": lambda x, chunks, dim=0: split(x, -(-x.user_shape[dim] // chunks), dim),
+    "unsafe_chunk": lambda x, chunks, dim=0: split(x, -(-x.user_shape[dim] // chunks), dim),
+    "vsplit": lambda x, indices_or_sections: tensor_split(x, indices_or_sections, 0),
+    "hsplit": lambda x, indices_or_sections: tensor_split(x, indices_or_sections, 1),
+    "dsplit": lambda x, indices_or_sections: tensor_split(x, indices_or_sections, 2),
+    "scatter_add": lambda x, dim, index, src: scatter_reduce(x, dim, index, src, "sum"),
+}
 
-
-def _split_along(name: str, dim: int) -> None:
-    def apply(x: Q, indices_or_sections: Any) -> tuple[Q, ...]:
-        return tensor_split(x, indices_or_sections, dim)
-
-    apply.__doc__ = f"``{name}``: sections along axis {dim}."
-    structural(name)(apply)
-
-
-for _name, _dim in (("vsplit", 0), ("hsplit", 1), ("dsplit", 2)):
-    _split_along(_name, _dim)
-
-
-@rule("chain_matmul", "linalg_multi_dot")
-def chain_matmul(*matrices: Any, **named: Any) -> Any:
-    """A product of several matrices, from the left."""
-    given = matrices[0] if len(matrices) == 1 and isinstance(matrices[0], (tuple, list)) else matrices
-    return reduce(torch.matmul, given)
-
-
-@rule("addmv")
-def addmv(x: Any, matrix: Any, vector: Any, *, beta: float = 1, alpha: float = 1) -> Any:
-    """β·x + α·A·v."""
-    product = matmul(matrix, vector) * alpha
-    return product if beta == 0 else (x if beta == 1 else x * beta) + product
-
-
-@rule("pdist")
-def pdist(x: Q, p: float = 2.0) -> Tensor:
-    """Distances of all pairs of rows: invariant."""
-    first, second = torch.triu_indices(x.shape[0], x.shape[0], 1)
-    return norm(getitem(x, first) - getitem(x, second), p, -1)
+for _table, _kind in (
+    (_LINEAR, {"row": "algebra", "linear": True}),
+    (_ALGEBRA, {"row": "algebra"}),
+    (_SPREADS, {"row": "algebra", "extension": True}),
+    (_STRUCTURE, {"row": "structure", "linear": True}),
+):
+    for _name, _function in _table.items():
+        algebra.rule(_name, **_kind)(_function)

@@ -21,19 +21,6 @@ from reqnn.rules.paper.convolution import refuse_elsewhere
 from reqnn.tensor import QuaternionTensor as Q
 
 
-def _norm(name: str, row: str, last: bool = False) -> None:
-    """A norm over channels, which stand on axis 1 or on the last one."""
-    function = getattr(F, name)
-
-    def apply(x: Q, *args: Any, **kwargs: Any) -> Any:
-        if parts(x)[0] is None or x.holds_vectors(x.rank - 1 if last else 1):
-            return by_the_paper(name, x, *args, **kwargs)
-        return batch_norm_by(x, lambda real: function(real, *args, **kwargs), x.rank - 1 if last else 1)
-
-    apply.__doc__ = f"``F.{name}`` of the real part, with its gain and shift."
-    full.rule(name, row=row, extension=name != "batch_norm")(apply)
-
-
 @full.rule("batch_norm_by", row="Batch-normalization")
 def batch_norm_by(x: Q, layer: Callable[[Tensor], Tensor], axis: int = 1) -> Q:
     """A norm of the real part that is any function: a batch-norm whose statistics several processes share, say."""
@@ -44,8 +31,18 @@ def batch_norm_by(x: Q, layer: Callable[[Tensor], Tensor], axis: int = 1) -> Q:
     return join(x, layer(real), unit_size(x, imaginary, axis, "norm"), axis)
 
 
-_norm("batch_norm", "Batch-normalization")
-_norm("group_norm", "Group normalization")
-_norm("instance_norm", "Instance normalization")
-_norm("layer_norm", "Layer normalization", last=True)
-_norm("rms_norm", "Layer normalization", last=True)
+_LAST = ("layer_norm", "rms_norm")  # over channels on the last axis; the others on axis 1
+
+
+def norm(name: str, x: Q, *args: Any, **kwargs: Any) -> Any:
+    """``F.batch_norm`` … of the real part, with its gain and shift."""
+    axis = x.rank - 1 if name in _LAST else 1
+    if parts(x)[0] is None or x.holds_vectors(axis):
+        return by_the_paper(name, x, *args, **kwargs)
+    return batch_norm_by(x, lambda real: getattr(F, name)(real, *args, **kwargs), axis)
+
+
+full.each("batch_norm", row="Batch-normalization")(norm)
+full.each("group_norm", row="Group normalization", extension=True)(norm)
+full.each("instance_norm", row="Instance normalization", extension=True)(norm)
+full.each(*_LAST, row="Layer normalization", extension=True)(norm)

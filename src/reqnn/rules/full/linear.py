@@ -71,19 +71,13 @@ def linear(x: Q, weight: Tensor, bias: Tensor | None = None) -> Any:
     return mixed(x, weight, bias, axis, lambda parts, w, groups=1: pointwise(parts, w, axis), lambda n: (n, *weight.shape[1:]))
 
 
-def _convolution(name: str) -> None:
-    def apply(x: Q, weight: Tensor, bias: Tensor | None = None, *args: Any, **kwargs: Any) -> Q:
-        weight, layer, axis = convolution_of(x, weight, name, args, kwargs)
+@full.each(*CONVOLUTIONS, row="Convolution")
+def convolution(name: str, x: Q, weight: Tensor, bias: Tensor | None = None, *args: Any, **kwargs: Any) -> Q:
+    """The rule for convolutions."""
+    weight, layer, axis = convolution_of(x, weight, name, args, kwargs)
 
-        def like(channels: int) -> tuple[int, ...]:
-            pair = (channels, x.stored_shape[axis + 1])
-            return (*(pair[::-1] if "transpose" in name else pair), *weight.shape[2:])
+    def like(channels: int) -> tuple[int, ...]:
+        pair = (channels, x.stored_shape[axis + 1])
+        return (*(pair[::-1] if "transpose" in name else pair), *weight.shape[2:])
 
-        return mixed(x, weight, bias, axis, layer, like)
-
-    apply.__doc__ = f"The rule for ``{name}``."
-    full.rule(name, row="Convolution")(apply)
-
-
-for _name in CONVOLUTIONS:
-    _convolution(_name)
+    return mixed(x, weight, bias, axis, layer, like)

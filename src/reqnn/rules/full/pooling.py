@@ -50,28 +50,26 @@ def combine(x: Q, pooled: tuple[int, ...], winner: Pick, mean: Pick) -> Tensor:
 register_pooling(full, Pooling(order, combine))
 
 
-def _over_the_cloud(name: str, spatial: int) -> None:
+_ADAPTIVE = {kind: [f"adaptive_{kind}_pool{spatial}d" for spatial in (1, 2, 3)] for kind in ("max", "avg")}
+_GENERAL: dict[str, Any] = {name: full.find(name) for names in _ADAPTIVE.values() for name in names}
+
+
+def over_the_cloud(name: str, x: Q, output_size: Any, *indices: Any, **named: Any) -> Any:
     """``adaptive_max_pool`` and ``adaptive_avg_pool`` to size 1: the parts are not joined, and share the mean of v."""
-    general: Any = full.find(name)
-    largest = "max" in name
-
-    def apply(x: Q, output_size: Any, *indices: Any, **named: Any) -> Any:
-        kept, sizes = x.still_deferred, output_size if isinstance(output_size, (tuple, list)) else (output_size,)
-        plain = not any(indices) and not any(named.values()) and x.axis is None
-        whole = plain and x.rank == spatial + 2 and all(size == 1 for size in sizes)
-        if not whole or not isinstance(kept, Parts) or kept.axis != 1 or not loops_serve(x, kept.imaginary):
-            return general.apply(x, output_size, *indices, **named)
-        if largest and (choice(x, "pooling", "mean", "winner") != "mean" or _channels(x) != 1):
-            return general.apply(x, output_size)
-        flat, vectors = kept.real.flatten(2), kept.mean_from(2)
-        real = tied.largest(flat, 2)[0] if largest else flat.mean(-1)
-        vectors = unit_size(x, vectors, 1, "pool") if largest else vectors
-        return join(x.like(vectors.detach()), real.reshape(vectors.shape[1:]), vectors, 1)
-
-    apply.__doc__ = f"``F.{name}``."
-    full.rule(name, f"_{name}", row="Max-pooling" if largest else "algebra")(apply)
+    name = name.removeprefix("_")
+    general, largest, spatial = _GENERAL[name], "max" in name, int(name[-2])
+    kept, sizes = x.still_deferred, output_size if isinstance(output_size, (tuple, list)) else (output_size,)
+    plain = not any(indices) and not any(named.values()) and x.axis is None
+    whole = plain and x.rank == spatial + 2 and all(size == 1 for size in sizes)
+    if not whole or not isinstance(kept, Parts) or kept.axis != 1 or not loops_serve(x, kept.imaginary):
+        return general.apply(x, output_size, *indices, **named)
+    if largest and (choice(x, "pooling", "mean", "winner") != "mean" or _channels(x) != 1):
+        return general.apply(x, output_size)
+    flat, vectors = kept.real.flatten(2), kept.mean_from(2)
+    real = tied.largest(flat, 2)[0] if largest else flat.mean(-1)
+    vectors = unit_size(x, vectors, 1, "pool") if largest else vectors
+    return join(x.like(vectors.detach()), real.reshape(vectors.shape[1:]), vectors, 1)
 
 
-for _spatial in (1, 2, 3):
-    for _kind in ("max", "avg"):
-        _over_the_cloud(f"adaptive_{_kind}_pool{_spatial}d", _spatial)
+for _kind, _row in (("max", "Max-pooling"), ("avg", "algebra")):
+    full.each(*_ADAPTIVE[_kind], *(f"_{name}" for name in _ADAPTIVE[_kind]), row=_row)(over_the_cloud)

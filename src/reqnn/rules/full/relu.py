@@ -18,28 +18,22 @@ from reqnn.rules.full.base import by_the_paper, full, loops_serve
 from reqnn.tensor import QuaternionTensor as Q
 
 
-def _activation(name: str, extension: bool) -> None:
-    function = getattr(F, name)
-
-    def apply(x: Q, *args: Any, **kwargs: Any) -> Q:
-        real, imaginary = parts(x)
-        if real is None or (x.axis is not None and x.holds_vectors(x.axis)):
-            return by_the_paper(name, x, *args, **kwargs)
-        axis = x.rank - 1 if x.channel_axis is None else x.channel_axis
-        if loops_serve(x, imaginary):
-            rows = gated(real.movedim(axis, -1).contiguous(), to_rows(imaginary, axis))
-            imaginary = from_rows(rows, axis)
-        else:
-            imaginary = imaginary * gate(real)
-        out = join(x, function(real, *args, **kwargs), imaginary, axis)
-        out.channel_axis = x.channel_axis
-        return out
-
-    apply.__doc__ = f"``F.{name}`` of the real part, and the gate."
-    full.rule(name, row="ReLU", extension=extension)(apply)
+def activation(name: str, x: Q, *args: Any, **kwargs: Any) -> Q:
+    """The original's own of the real part, and the gate."""
+    real, imaginary = parts(x)
+    if real is None or (x.axis is not None and x.holds_vectors(x.axis)):
+        return by_the_paper(name, x, *args, **kwargs)
+    axis = x.rank - 1 if x.channel_axis is None else x.channel_axis
+    if loops_serve(x, imaginary):
+        imaginary = from_rows(gated(real.movedim(axis, -1).contiguous(), to_rows(imaginary, axis)), axis)
+    else:
+        imaginary = imaginary * gate(real)
+    out = join(x, getattr(F, name)(real, *args, **kwargs), imaginary, axis)
+    out.channel_axis = x.channel_axis
+    return out
 
 
-for _name in ("relu", "leaky_relu", "prelu", "rrelu"):
-    _activation(_name, extension=False)
-for _name in ("elu", "gelu", "silu", "selu", "celu", "mish", "hardswish", "softplus", "relu6", "hardtanh"):
-    _activation(_name, extension=True)
+full.each("relu", "leaky_relu", "prelu", "rrelu", row="ReLU")(activation)
+full.each(
+    "elu", "gelu", "silu", "selu", "celu", "mish", "hardswish", "softplus", "relu6", "hardtanh", row="ReLU", extension=True
+)(activation)

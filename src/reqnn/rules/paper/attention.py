@@ -13,6 +13,7 @@ from reqnn.errors import NoRuleError
 from reqnn.rules.algebra.base import refuse_over_vectors
 from reqnn.rules.algebra.products import matmul
 from reqnn.rules.paper.base import paper
+from reqnn.rules.registry import arguments
 from reqnn.tensor import QuaternionTensor as Q
 
 ROW = "Softmax attention"
@@ -48,61 +49,38 @@ def scaled_dot_product_attention(
 
 
 @paper.rule("multi_head_attention_forward", row=ROW, extension=True)
-def multi_head_attention(
-    query: Q,
-    key: Q,
-    value: Q,
-    embed_dim_to_check: int,
-    num_heads: int,
-    in_proj_weight: Tensor | None,
-    in_proj_bias: Tensor | None,
-    bias_k: Tensor | None,
-    bias_v: Tensor | None,
-    add_zero_attn: bool,
-    dropout_p: float,
-    out_proj_weight: Tensor,
-    out_proj_bias: Tensor | None,
-    training: bool = True,
-    key_padding_mask: Tensor | None = None,
-    need_weights: bool = True,
-    attn_mask: Tensor | None = None,
-    use_separate_proj_weight: bool = False,
-    q_proj_weight: Tensor | None = None,
-    k_proj_weight: Tensor | None = None,
-    v_proj_weight: Tensor | None = None,
-    average_attn_weights: bool = True,
-    is_causal: bool = False,
-    **named: Any,
-) -> tuple[Any, Tensor | None]:
+def multi_head_attention(*args: Any, **kwargs: Any) -> tuple[Any, Tensor | None]:
     """``nn.MultiheadAttention``: projections without bias; queries (L, B, E), as its functional form has them."""
-    if bias_k is not None or bias_v is not None or add_zero_attn:
+    call = arguments(F.multi_head_attention_forward, args, kwargs)
+    query, key, value = call.query, call.key, call.value
+    if call.bias_k is not None or call.bias_v is not None or call.add_zero_attn:
         raise NoRuleError("attention with learned extra keys is not equivariant; build it without bias_kv")
-    for bias in (in_proj_bias, out_proj_bias):
+    for bias in (call.in_proj_bias, call.out_proj_bias):
         query.context.drop_bias(bias)
     layouts = [x.layout_on(-1) for x in (query, key, value)]
-    if use_separate_proj_weight or in_proj_weight is None:
-        given = [weight for weight in (q_proj_weight, k_proj_weight, v_proj_weight) if weight is not None]
+    if call.use_separate_proj_weight or call.in_proj_weight is None:
+        given = [weight for weight in (call.q_proj_weight, call.k_proj_weight, call.v_proj_weight) if weight is not None]
         weights = [query.context.fit(weight, 1, layout) for weight, layout in zip(given, layouts, strict=True)]
     elif len(set(layouts)) > 1:
         raise NoRuleError("attention between coordinates and features by one projection")
     else:
-        weights = list(query.context.fit(in_proj_weight, 1, layouts[0]).chunk(3))
-    unbatched = query.rank == 2
-    q, k, v = (
-        _heads(_project(x.unsqueeze(1) if unbatched else x, w), num_heads)
+        weights = list(query.context.fit(call.in_proj_weight, 1, layouts[0]).chunk(3))
+    unbatched, heads = query.rank == 2, call.num_heads
+    q, k, v = (  # (B, heads, L, E / heads)
+        _project(x.unsqueeze(1) if unbatched else x, w).unflatten(-1, (heads, -1)).permute(1, 2, 0, 3)
         for x, w in zip((query, key, value), weights, strict=True)
     )
     scores = matmul(q, k.transpose(-2, -1)) / math.sqrt(q.shape[-1])
-    if key_padding_mask is not None:
-        key_padding_mask = key_padding_mask.reshape(-1, 1, 1, key_padding_mask.shape[-1])
-    for mask in (attn_mask, key_padding_mask):
+    padding = call.key_padding_mask
+    padding = None if padding is None else padding.reshape(-1, 1, 1, padding.shape[-1])
+    for mask in (call.attn_mask, padding):
         if mask is not None:
-            mask = mask.reshape(-1, num_heads, *mask.shape[1:]) if mask.dim() == 3 else mask
+            mask = mask.reshape(-1, heads, *mask.shape[1:]) if mask.dim() == 3 else mask
             scores = scores.masked_fill(mask, float("-inf")) if mask.dtype == torch.bool else scores + mask
     attention = scores.softmax(-1)
-    mixed = F.dropout(attention, dropout_p, training) @ v
-    out = _project(mixed.permute(2, 0, 1, 3).flatten(2), out_proj_weight)
-    shown = (attention.mean(1) if average_attn_weights else attention) if need_weights else None
+    mixed = F.dropout(attention, call.dropout_p, call.training) @ v
+    out = _project(mixed.permute(2, 0, 1, 3).flatten(2), call.out_proj_weight)
+    shown = (attention.mean(1) if call.average_attn_weights else attention) if call.need_weights else None
     if unbatched:
         return out.squeeze(1), None if shown is None else shown.squeeze(0)
     return out, shown
@@ -111,8 +89,3 @@ def multi_head_attention(
 def _project(x: Any, weight: Tensor) -> Q:
     refuse_over_vectors(x, range(x.rank - 1), "the projection of an attention layer")
     return x.like(F.linear(x.components, weight))
-
-
-def _heads(x: Q, heads: int) -> Q:
-    """(L, B, E) → (B, heads, L, E / heads)."""
-    return x.unflatten(-1, (heads, -1)).permute(1, 2, 0, 3)

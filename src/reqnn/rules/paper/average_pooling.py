@@ -9,22 +9,14 @@ import torch.nn.functional as F
 from reqnn.rules.algebra.base import algebra, refuse_over_vectors
 from reqnn.tensor import QuaternionTensor as Q
 
-
-def _componentwise(name: str, spatial: int | None, *also: str) -> None:
-    function = getattr(F, name)
-
-    def apply(x: Q, *args: Any, **kwargs: Any) -> Q:
-        axes = x.rank - 2 if spatial is None else spatial
-        refuse_over_vectors(x, range(x.rank - axes, x.rank), name)
-        batched = x.rank == axes + 2
-        out = function(x.components.flatten(0, 1) if batched else x.components, *args, **kwargs)
-        return x.same(out.unflatten(0, (x.components.shape[0], -1)) if batched else out)
-
-    apply.__doc__ = f"``F.{name}`` of every component."
-    algebra.rule(name, f"_{name}", *also, row="algebra")(apply)
+_POOLINGS = [f"{kind}avg_pool{spatial}d" for kind in ("", "_", "adaptive_", "_adaptive_") for spatial in (1, 2, 3)]
 
 
-for _spatial in (1, 2, 3):
-    _componentwise(f"avg_pool{_spatial}d", _spatial)
-    _componentwise(f"adaptive_avg_pool{_spatial}d", _spatial)
-_componentwise("interpolate", None, "upsample")
+@algebra.each(*_POOLINGS, "interpolate", "_interpolate", "upsample", row="algebra")
+def componentwise(name: str, x: Q, *args: Any, **kwargs: Any) -> Q:
+    """``F.avg_pool1d`` … of every component."""
+    axes = int(name[-2]) if "pool" in name else x.rank - 2
+    refuse_over_vectors(x, range(x.rank - axes, x.rank), name)
+    batched = x.rank == axes + 2
+    out = getattr(F, name.lstrip("_"))(x.components.flatten(0, 1) if batched else x.components, *args, **kwargs)
+    return x.same(out.unflatten(0, (x.components.shape[0], -1)) if batched else out)

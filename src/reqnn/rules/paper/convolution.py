@@ -139,15 +139,9 @@ def _groups(layout: str, groups: int) -> tuple[int, str]:
 CONVOLUTIONS = tuple(f"conv{kind}{spatial}d" for spatial in (1, 2, 3) for kind in ("", "_transpose"))
 
 
-def _convolution(name: str) -> None:
-    def apply(x: Q, weight: Tensor, bias: Tensor | None = None, *args: Any, **kwargs: Any) -> Q:
-        weight, layer, channels = convolution_of(x, weight, name, args, kwargs)
-        x.context.drop_bias(bias)
-        return gated(x, lambda parts: layer(parts, weight), channels)
-
-    apply.__doc__ = f"w ⊗ f by ``{name}``, no bias."
-    paper.rule(name, row="Convolution")(apply)
-
-
-for _name in CONVOLUTIONS:
-    _convolution(_name)
+@paper.each(*CONVOLUTIONS, row="Convolution")
+def convolution(name: str, x: Q, weight: Tensor, bias: Tensor | None = None, *args: Any, **kwargs: Any) -> Q:
+    """w ⊗ f, no bias."""
+    weight, layer, channels = convolution_of(x, weight, name, args, kwargs)
+    x.context.drop_bias(bias)
+    return gated(x, lambda parts: layer(parts, weight), channels)

@@ -10,11 +10,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import torch.nn.functional as F
 from torch import Tensor
 
 from reqnn.errors import NoRuleError
 from reqnn.rules.paper.base import paper
 from reqnn.rules.paper.convolution import refuse_elsewhere
+from reqnn.rules.registry import arguments
 from reqnn.tensor import QuaternionTensor as Q
 from reqnn.tensor import layout as lay
 
@@ -67,18 +69,9 @@ def group_norm(x: Q, num_groups: int, weight: Tensor | None = None, bias: Tensor
 
 
 @paper.rule("instance_norm", row="Instance normalization", extension=True)
-def instance_norm(
-    x: Q,
-    running_mean: Tensor | None = None,
-    running_var: Tensor | None = None,
-    weight: Tensor | None = None,
-    bias: Tensor | None = None,
-    use_input_stats: bool = True,
-    momentum: float = 0.1,
-    eps: float = 1e-5,
-    *unused: Any,
-) -> Q:
+def instance_norm(x: Q, *args: Any, **kwargs: Any) -> Q:
     """Mean squared norm over all places of each sample and channel."""
-    if running_mean is not None or running_var is not None or not use_input_stats:  # which belong to an instance
+    call = arguments(F.instance_norm, (x, *args), kwargs)
+    if call.running_mean is not None or call.running_var is not None or not call.use_input_stats:  # of no single instance
         raise NoRuleError("instance_norm with running statistics: build it with track_running_stats=False")
-    return group_norm(x, x.stored_shape[2], weight, bias, eps)
+    return group_norm(x, x.stored_shape[2], call.weight, call.bias, call.eps)

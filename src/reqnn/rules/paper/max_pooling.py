@@ -14,7 +14,7 @@ from torch import Tensor
 from reqnn.nn.deferred import Deferred
 from reqnn.rules.algebra.base import refuse_over_vectors
 from reqnn.rules.paper.base import paper
-from reqnn.rules.pooling import Pooling, register_pooling
+from reqnn.rules.pooling import Pooling, register_order, register_pooling
 from reqnn.tensor import QuaternionTensor as Q
 
 
@@ -27,48 +27,16 @@ def _before_scaling(x: Q, dim: int, keepdim: bool) -> tuple[Q, Tensor] | None:
 
 
 register_pooling(paper, Pooling(Q.squared_norm, shortcut=_before_scaling))
-shortest = Pooling(lambda x: -x.squared_norm())
+register_order(paper, Pooling(lambda x: -x.squared_norm()), "min", extension=True)
 
 
-def rule(*names: str) -> Any:
-    """An extension of this row."""
-    return paper.rule(*names, row="Max-pooling", extension=True)
-
-
-@rule("min")
-def minimum_over(x: Q, dim: Any = None, keepdim: bool = False, **named: Any) -> Any:
-    """The shortest quaternion along an axis, with its index; of two tensors, the shorter element."""
-    found = shortest.any_form(x, dim, keepdim, named)
-    return torch.return_types.min(found) if isinstance(found, tuple) else found
-
-
-@rule("amin")
-def amin(x: Q, dim: Any = (), keepdim: bool = False) -> Q:
-    """The shortest quaternion over axes."""
-    return shortest.over_all(x, dim, keepdim)
-
-
-@rule("minimum", "fmin")
-def minimum(a: Any, b: Any) -> Q:
-    """The shorter of two quaternions, element by element."""
-    return shortest.of_two(a, b)
-
-
-def _by_norm(name: str) -> None:
-    """``argmax``, ``argmin``, ``argsort``: the same of the norms, which are real."""
-    method = getattr(Tensor, name)
-
-    def apply(x: Q, dim: Any = -1 if name == "argsort" else None, *args: Any, **named: Any) -> Tensor:
-        refuse_over_vectors(x, range(x.rank) if dim is None else x.dims(dim), name)
-        index: Tensor = method(x.squared_norm(), dim, *args, **named)
-        return index
-
-    apply.__doc__ = f"``{name}`` by norms."
-    rule(name)(apply)
-
-
-for _name in ("argmax", "argmin", "argsort"):
-    _by_norm(_name)
+@paper.each("argmax", "argmin", "argsort", row="Max-pooling", extension=True)
+def by_norm(name: str, x: Q, dim: Any = ..., *args: Any, **named: Any) -> Tensor:
+    """The same of the norms, which are real."""
+    dim = (-1 if name == "argsort" else None) if dim is ... else dim
+    refuse_over_vectors(x, range(x.rank) if dim is None else x.dims(dim), name)
+    index: Tensor = getattr(Tensor, name)(x.squared_norm(), dim, *args, **named)
+    return index
 
 
 def _ordered(x: Q, dim: int, name: str, *args: Any, **named: Any) -> Any:
@@ -79,13 +47,13 @@ def _ordered(x: Q, dim: int, name: str, *args: Any, **named: Any) -> Any:
     return getattr(torch.return_types, name)((values, index))
 
 
-@rule("topk")
+@paper.rule("topk", row="Max-pooling", extension=True)
 def topk(x: Q, k: int, dim: int = -1, largest: bool = True, sorted: bool = True) -> Any:
     """The k longest quaternions along an axis."""
     return _ordered(x, dim, "topk", k, largest=largest, sorted=sorted)
 
 
-@rule("sort")
+@paper.rule("sort", row="Max-pooling", extension=True)
 def sort(x: Q, dim: int = -1, descending: bool = False, *, stable: bool | None = None) -> Any:
     """Quaternions ordered by length."""
     return _ordered(x, dim, "sort", descending=descending, stable=bool(stable))
