@@ -83,8 +83,8 @@ def encode(net: Any, at: str | None, args: tuple[Any, ...], kwargs: dict[str, An
     near, center, scale = normalise_inputs(net.inputs, args)
     features = take_features(net, at, near, kwargs)
     if not isinstance(features, QuaternionTensor):
-        place = "the network" if at is None else f"at='{at}'"
-        raise InputError(f"{place} gives real features, which do not rotate; name a submodule before it with at=")
+        given = "the network" if at is None else f"at='{at}'"
+        raise InputError(f"{given} gives real features, which do not rotate; name a submodule before it with at=")
     place = find_place(net, at)
     if place.before and features.axis is not None:
         raise InputError(
