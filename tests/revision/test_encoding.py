@@ -73,3 +73,58 @@ def test_what_is_no_batch_of_clouds_is_refused(given):
     for call in (net.encode, net.predict):
         with pytest.raises(reqnn.InputError, match="a tensor of 3 axes is needed"):
             call(given)
+
+
+class ChannelsLast(nn.Module):
+    """A Linear for each point, (B, N, C), then a maximum."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.head = nn.Linear(3, 8), nn.Linear(8, 6), nn.Linear(6, 5)
+
+    def forward(self, x):
+        return self.head(torch.relu(self.second(torch.relu(self.first(x)))).amax(1))
+
+
+def test_channels_on_the_last_axis():
+    """The mean is taken over the points, wherever the layer has its channels."""
+    torch.manual_seed(0)
+    net = reqnn.revise(ChannelsLast(), CLOUDS.float(), rules="full", to_real="second").double().eval()
+    with torch.no_grad():
+        a, b = net.encode(CLOUDS), net.encode(CLOUDS[:, torch.randperm(64)] @ R.mT)
+    assert a["vectors"].shape == (3, 8, 3)
+    torch.testing.assert_close(b["vectors"], a["vectors"] @ R.mT, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("rules", ["paper", "full"])
+def test_coordinates_that_become_real_at_once_are_refused(rules):
+    """Their mean is the centroid, 0 but for rounding: a vector without a direction."""
+    net = reqnn.revise(ChannelsLast(), CLOUDS.float(), rules=rules, to_real="first", check=False).double().eval()
+    with pytest.raises(reqnn.InputError, match="coordinates still"):
+        net.encode(CLOUDS)
+
+
+class OfLists(nn.Module):
+    """Clouds one behind the other, with a batch vector."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.head = nn.Linear(3, 8), nn.Linear(8, 6), nn.Linear(6, 5)
+
+    def forward(self, pos, batch):
+        x = torch.relu(self.second(torch.relu(self.first(pos))))
+        return self.head(torch.stack([x[batch == i].amax(0) for i in range(int(batch.max()) + 1)]))
+
+
+def test_clouds_in_a_list_are_encoded_one_by_one():
+    torch.manual_seed(0)
+    pos, batch = CLOUDS.flatten(0, 1), torch.arange(3).repeat_interleave(64)
+    net = reqnn.revise(OfLists(), (pos.float(), batch), rules="full", to_real="second").double().eval()
+    moved = (SIZE * CLOUDS @ R.mT + SHIFT * torch.arange(1, 4)[:, None, None]).flatten(0, 1)
+    with torch.no_grad():
+        a, b, alone = net.encode(pos, batch), net.encode(moved, batch), net.encode(pos[64:128], batch[:64])
+    assert a["center"].shape == (3, 3)
+    assert a["vectors"].shape == (3, 8, 3)
+    torch.testing.assert_close(b["vectors"], a["vectors"] @ R.mT, rtol=0, atol=1e-9)
+    torch.testing.assert_close(b["scale"], SIZE * a["scale"], rtol=1e-12, atol=0)
+    torch.testing.assert_close(alone["vectors"], a["vectors"][1:2], rtol=0, atol=1e-12)

@@ -63,7 +63,7 @@ def dry_run(
             _dry_run_training(net, plan, args, model)
         plan.learned.forget_unused(used | plan.learned.used)
     _fix_heads(net, plan)
-    net.learns = any(map(has_learned, net.model.modules()))
+    net.learns = any(has_learned(m) or hasattr(m, "kernel_over_vectors") for m in net.model.modules())
     for watcher in [*watchers, *([] if net.learns else plan.handles)]:
         watcher.remove()
 

@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from reqnn.errors import InputError
 from reqnn.points.outliers import without_outliers
-from reqnn.revision.features import take_features
-from reqnn.revision.inputs import Inputs, cloud_of, is_numbers
+from reqnn.revision.features import Place, find_place, take_features
+from reqnn.revision.inputs import Inputs, cloud_of, is_numbers, members_of
 from reqnn.tensor import QuaternionTensor
 from reqnn.tensor.running import in_this_thread
 
@@ -52,17 +52,30 @@ def normalise_inputs(inputs: Inputs, args: tuple[Any, ...]) -> Normalised:
     if rank != inputs.ranks[first]:
         given = type(args[first]).__name__ if rank is None else f"shape {tuple(args[first].shape)}"
         raise InputError(f"points: {given}; a tensor of {inputs.ranks[first]} axes is needed, as the network was revised for")
-    xyz = cloud_of(args[first], axis)
-    center = xyz.mean(1)
-    center = center + (xyz - center[:, None]).mean(1)  # far from the origin the rounding of a mean is above that of x - c
-    scale = torch.linalg.vector_norm(xyz - center[:, None], dim=-1).amax(1)
-    scale = torch.where(scale > 0, scale, 1.0)
-    ones = [1] * (args[first].dim() - 1)
+    xyz, members = cloud_of(args[first], axis), _members(inputs, args)
+    clouds = [xyz] if members is None else [xyz[:, members == cloud] for cloud in range(int(members.max()) + 1)]
+    centers, scales = zip(*map(_center_and_scale, clouds), strict=True)
+    center, scale = torch.cat(centers), torch.cat(scales)
+    ones, of = [1] * (args[first].dim() - 1), slice(None) if members is None else members
     return Normalised(
-        inputs.with_points(args, lambda points: (points - center.reshape(-1, *ones, 3)) / scale.reshape(-1, *ones, 1)),
+        inputs.with_points(args, lambda points: (points - center[of].reshape(-1, *ones, 3)) / scale[of].reshape(-1, *ones, 1)),
         center,
         scale,
     )
+
+
+def _members(inputs: Inputs, args: tuple[Any, ...]) -> Tensor | None:
+    """Which cloud each point belongs to, if clouds lie one behind the other in a list."""
+    first, axis = inputs.first
+    return members_of(args, cloud_of(args[first], axis).shape[1]) if args[first].dim() == 2 else None
+
+
+def _center_and_scale(xyz: Tensor) -> tuple[Tensor, Tensor]:
+    """The centroids (B, 3) of clouds (B, N, 3), and the distances (B,) of their farthest points."""
+    center = xyz.mean(1)
+    center = center + (xyz - center[:, None]).mean(1)  # far from the origin the rounding of a mean is above that of x - c
+    scale = torch.linalg.vector_norm(xyz - center[:, None], dim=-1).amax(1)
+    return center, torch.where(scale > 0, scale, 1.0)
 
 
 def encode(net: Any, at: str | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Tensor]:
@@ -70,8 +83,16 @@ def encode(net: Any, at: str | None, args: tuple[Any, ...], kwargs: dict[str, An
     near, center, scale = normalise_inputs(net.inputs, args)
     features = take_features(net, at, near, kwargs)
     if not isinstance(features, QuaternionTensor):
-        raise InputError(f"at='{at}' gives real features, which do not rotate; name a submodule before it")
-    vectors = _pooled(features, len(center))
+        given = "the network" if at is None else f"at='{at}'"
+        raise InputError(f"{given} gives real features, which do not rotate; name a submodule before it with at=")
+    place = find_place(net, at)
+    if place.before and features.axis is not None:
+        raise InputError(
+            f"features become real before '{place.name}', where they are coordinates still: the mean over the points says "
+            "nothing; name a submodule that gives quaternion features with at=, or revise with a later to_real="
+        )
+    members = _members(net.inputs, near)
+    vectors = _pooled(features, len(center), _channel_axis(features, place), members)
     invariant = head_inputs(net, near, kwargs)
     if invariant is None or isinstance(invariant, QuaternionTensor):
         invariant = torch.linalg.vector_norm(vectors, dim=-1)
@@ -97,12 +118,33 @@ def head_inputs(net: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -
     return None if calls is None else calls[0] if len(calls) == 1 else torch.stack(calls).mean(0)
 
 
-def _pooled(features: QuaternionTensor, clouds: int) -> Tensor:
+def _channel_axis(features: QuaternionTensor, place: Place) -> int:
+    """The axis of the channels: that of the coordinates, or as the layer at this place has it."""
+    if features.axis is not None:
+        return features.axis
+    layer = place.module
+    while isinstance(layer, nn.Sequential) and len(layer):
+        layer = layer[0 if place.before else -1]
+    if isinstance(layer, nn.Linear) or features.rank <= 2:
+        return features.rank - 1
+    spatial = next((n for n in (1, 2, 3) if type(layer).__name__ in (f"Conv{n}d", f"ConvTranspose{n}d")), None)
+    if spatial is not None:
+        return features.rank - spatial - 1
+    if features.channel_axis is None:
+        raise InputError(
+            f"which axis of the features {tuple(features.shape)} holds the channels is not known at {place}: name a Linear or "
+            "a convolution with at="
+        )
+    return features.channel_axis
+
+
+def _pooled(features: QuaternionTensor, clouds: int, channels: int, members: Tensor | None) -> Tensor:
     """Vectors (B, C, 3): the mean over the points where features belong to single points."""
-    values = features.imaginary().movedim(0, -1)
-    if features.shape[:1] != (clouds,):  # one cloud without a batch axis
-        values, known = values[None], None if features.channel_axis is None else features.channel_axis + 1
-    else:
-        known = features.channel_axis
-    values = values.movedim(1 if known is None else known, 1)
-    return values.flatten(2, -2).mean(2) if values.dim() > 3 else values
+    values = features.imaginary().movedim(0, -1).movedim(channels, -2)
+    if members is not None and len(values) != clouds:
+        if len(values) != len(members) or values.dim() != 3:
+            raise InputError(f"features of shape {tuple(features.shape)} belong to neither clouds nor points: name another at=")
+        return torch.stack([values[members == cloud].mean(0) for cloud in range(clouds)])
+    if values.shape[0] != clouds or values.dim() < 3:  # one cloud without a batch axis
+        values = values[None]
+    return values.flatten(1, -3).mean(1) if values.dim() > 3 else values

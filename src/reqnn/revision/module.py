@@ -58,7 +58,7 @@ class RevisedModel(nn.Module):
         super().__init__()
         self.model = model
         self.inputs, self.rules, self.strict, self.auto_real = inputs, rules, strict, auto_real
-        self.learns = False  # whether rules have learned something: then hooks say which module runs
+        self.learns = False  # whether rules need to know which module runs, as learned ones do: hooks say so
         self.real_before: dict[str, RealPlace] = {}
         self.train(model.training)
 

@@ -21,6 +21,7 @@ def to_outputs(tree: Any) -> Any:
 
 def _to_output(leaf: Any) -> Any:
     if isinstance(leaf, QuaternionTensor):
+        leaf.check_written()
         if leaf.axis is not None and set(leaf.vectors) <= {"v", "l", "s"}:
             return leaf.as_real()
         return leaf.squared_norm()

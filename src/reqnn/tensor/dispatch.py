@@ -50,6 +50,8 @@ def call(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) 
     try:
         for operand in operands:
             operand._check_fresh()
+            if operand.unwritten is not None and not (name == "__setitem__" and operand is args[0]):
+                operand.check_written()
         if (rule is None or rule.row != "structure") and all(operand.only_scalars for operand in operands):
             return func(*_reals(args), **_reals(kwargs))
         if rule is None:

@@ -65,6 +65,7 @@ class QuaternionTensor(torch.Tensor):
         waiting: tensors whose deferred components are computed from the ones here.
         grad_mode: whether gradients were recorded when components were deferred; they are computed in the same mode.
         view_of: makes this view anew from the ordinary tensor that it is a view of, if both are deferred.
+        unwritten: where it still holds the numbers of a real buffer that features are written into, place by place.
     """
 
     dispatch: ClassVar[Callable[..., Any]]
@@ -84,6 +85,7 @@ class QuaternionTensor(torch.Tensor):
     channel_axis: int | None
     _aliases: weakref.WeakValueDictionary[int, QuaternionTensor]
     _stale: str | None
+    unwritten: Tensor | None
 
     @staticmethod
     def __new__(
@@ -108,7 +110,7 @@ class QuaternionTensor(torch.Tensor):
         self.waiting = weakref.WeakValueDictionary()
         self.context = default_context() if context is None else context
         self.source, self.channel_axis, self._stale, self.view_of = None, None, None, None
-        self.fed_by = None
+        self.fed_by, self.unwritten = None, None
         self.grad_mode = GradMode()
         self._aliases = weakref.WeakValueDictionary({id(self): self})
         return self
@@ -302,6 +304,13 @@ class QuaternionTensor(torch.Tensor):
                 "follow that. Use the out-of-place form there (inplace=False), or clone() first"
             )
 
+    def check_written(self) -> None:
+        """A buffer that was not 0 may be read once features stand everywhere in it."""
+        if self.unwritten is not None:
+            if bool(self.unwritten.any()):
+                raise NoRuleError(NOT_ZEROS)
+            self.unwritten = None
+
     # -- dispatch --------------------------------------------------------------------------------------------------
 
     @classmethod
@@ -338,8 +347,8 @@ def _rebuild(components: Tensor, axis: int | None, layout: str) -> QuaternionTen
 
 
 NOT_ZEROS = (
-    "quaternion features are written into a real tensor that is not 0 everywhere; make it with features.new_zeros(…) or "
-    "torch.zeros(…), or build the result with torch.cat / torch.stack"
+    "quaternion features are written into parts of a real tensor that is not 0 everywhere; make it with "
+    "features.new_zeros(…) or torch.zeros(…), or build the result with torch.cat / torch.stack"
 )
 
 
@@ -355,9 +364,15 @@ def adopt(target: Tensor, value: QuaternionTensor) -> QuaternionTensor:
 
     Its class is exchanged, as torch does when a lazy parameter gets its shape.
     """
-    if not is_zeros(target):
+    if value.unwritten is None and not is_zeros(target):
         raise NoRuleError(NOT_ZEROS)
-    if torch.compiler.is_compiling() or type(target) is not Tensor or target._is_view() or _is_shared(target):
+    if (
+        target.requires_grad
+        or torch.compiler.is_compiling()
+        or type(target) is not Tensor
+        or target._is_view()
+        or _is_shared(target)
+    ):
         raise NoRuleError(
             "quaternion features are written in place into real zeros that are, or have, a view, or are part of a graph: use "
             "the out-of-place form on torch.zeros_like(features)"

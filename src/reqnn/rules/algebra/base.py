@@ -33,18 +33,25 @@ def require_quaternion(x: Any, what: str) -> QuaternionTensor:
     return x
 
 
-def zero_quaternions(x: Any, like: Any) -> QuaternionTensor:
-    """The target of a write: quaternions as they are, or real zeros as quaternions of the kind that are written there."""
+def zero_quaternions(x: Any, like: Any, buffer: bool = False) -> QuaternionTensor:
+    """The target of a write: quaternions as they are, or real zeros as quaternions of the kind that are written there.
+
+    `buffer`: other real numbers, too, such as those of an uninitialised tensor, if features will stand everywhere in it.
+    """
     if isinstance(x, QuaternionTensor):
         return x
-    if not isinstance(like, QuaternionTensor) or not is_zeros(x):
+    other = not is_zeros(x)
+    if not isinstance(like, QuaternionTensor) or (other and not (buffer and type(x) is Tensor and x.is_floating_point())):
         raise NoRuleError(NOT_ZEROS)
     shape, axis = list(x.shape), None if like.axis is None else like.axis - like.rank
     if axis is not None and len(shape) >= -axis and shape[axis] == lay.width(like.vectors):
         shape[axis] = len(like.vectors)
     elif axis is not None:
         raise NoRuleError(f"{lay.describe(like.vectors)} are written into zeros of shape {tuple(x.shape)}")
-    return like.like(like.components.new_zeros(like.components.shape[0], *shape), axis, like.vectors)
+    out = like.like(like.components.new_zeros(like.components.shape[0], *shape), axis, like.vectors)
+    if other:
+        out.unwritten = torch.ones(shape, dtype=torch.bool, device=x.device)
+    return out
 
 
 def refuse_over_vectors(x: QuaternionTensor, dims: Sequence[int], what: str) -> None:

@@ -64,7 +64,7 @@ def _only_shape(x: Q, index: Any, error: NoRuleError) -> Any:
 def setitem(x: Any, index: Any, value: Any) -> None:
     """``x[index] = value`` for quaternion values, or 0."""
     if not isinstance(x, Q):
-        zeros = zero_quaternions(x, value)
+        zeros = zero_quaternions(x, value, buffer=True)
         region = getitem(zeros, index)
         if value.axis is not None and (region.axis is None or region.axis - region.rank != value.axis - value.rank):
             raise NoRuleError("coordinates are written to another axis than theirs")
@@ -81,6 +81,8 @@ def setitem(x: Any, index: Any, value: Any) -> None:
     if target is not x:
         raise NoRuleError("scalars are written into a tensor of vectors")
     places[true] = value.components.movedim(0, -1)
+    if x.unwritten is not None:
+        x.unwritten[true] = False
 
 
 def _translate(x: Q, index: Any) -> tuple[tuple[Any, ...], int | None, str, int]:

@@ -22,6 +22,7 @@ from reqnn.nn.quaternion_to_real import to_real
 from reqnn.rules.paper.base import paper
 from reqnn.tensor import QuaternionTensor as Q
 from reqnn.tensor import layout as lay
+from reqnn.tensor.running import owner_of_call
 
 
 @paper.rule("linear", row="Convolution")
@@ -103,11 +104,15 @@ def convolution_of(x: Q, weight: Tensor, name: str, args: tuple[Any, ...], kwarg
         raise NoRuleError("quaternion features are used as the kernel of a convolution")
     spatial, transposed, function = int(name[-2]), "transpose" in name, getattr(torch, name)
     channels = x.rank - spatial - 1
-    refuse_elsewhere(x, channels)
     names = ("stride", "padding", *(("output_padding", "groups", "dilation") if transposed else ("dilation", "groups")))
     given = {name: value for name, value in (*zip(names, args, strict=False), *kwargs.items()) if name != "bias"}
     groups, group = _groups(x.layout_on(channels), given.pop("groups", 1))
-    weight = x.context.fit(weight, int(not transposed), x.layout_on(channels) if transposed else group)
+    if not transposed and _covers_vectors(x, channels, given):
+        assert x.axis is not None
+        weight = x.context.fit(weight, x.axis - channels + 1, x.vectors)
+    else:
+        refuse_elsewhere(x, channels)
+        weight = x.context.fit(weight, int(not transposed), x.layout_on(channels) if transposed else group)
 
     def layer(parts: Tensor, weight: Tensor, groups: int = groups) -> Tensor:
         if not transposed and is_pointwise(weight, (), {**given, "groups": groups}):
@@ -117,6 +122,26 @@ def convolution_of(x: Q, weight: Tensor, name: str, args: tuple[Any, ...], kwarg
         return out.unflatten(0, (parts.shape[0], -1)) if x.rank == spatial + 2 else out
 
     return weight, layer, channels
+
+
+def _covers_vectors(x: Q, channels: int, given: dict[str, Any]) -> bool:
+    """Whether a layer's kernel covers a spatial axis of coordinates: Conv2d(1, C, (1, 3)) on (B, 1, N, 3) is w·f per point.
+
+    The module knows its kernel as its author wrote it; the weight is re-sized to one number per vector.
+    """
+    running = owner_of_call()
+    if x.axis is None or x.axis <= channels or not x.holds_vectors(x.axis) or running is None:
+        return False
+
+    def along(value: Any) -> Any:
+        return value[x.axis - channels - 1] if isinstance(value, (tuple, list)) else value  # type: ignore[operator]
+
+    kernel = along(getattr(running.module, "kernel_size", None))
+    whole = along(given.get("padding", 0)) in (0, "valid") and along(given.get("dilation", 1)) == 1
+    covers = whole and kernel == lay.width(x.vectors)
+    if covers:
+        running.module.kernel_over_vectors = True  # type: ignore[assignment]  # passes later need to know which module runs
+    return covers
 
 
 def _groups(layout: str, groups: int) -> tuple[int, str]:
