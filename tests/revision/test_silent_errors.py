@@ -42,6 +42,46 @@ def test_a_removed_submodule_of_its_inputs_shape_passes_it_on():
     assert net.mix.size is None
 
 
+class Aligned(torch.nn.Module):
+    """A transformer that returns its transform and the points behind it, as some PointNets write it."""
+
+    def __init__(self, weights: bool = False):
+        super().__init__()
+        self.weights, self.layer = weights, torch.nn.Linear(3, 9)
+
+    def forward(self, x):
+        if self.weights:
+            return torch.softmax(x.mT @ x, -1), x
+        transform = self.layer(x.amax(2)).view(-1, 3, 3)
+        return transform, transform @ x
+
+
+class AlignedPointNet(torch.nn.Module):
+    def __init__(self, weights: bool = False):
+        super().__init__()
+        self.align, self.conv, self.norm = Aligned(weights), torch.nn.Conv1d(3, 8, 1), torch.nn.BatchNorm1d(8)
+        self.head = torch.nn.Linear(8, 5)
+
+    def forward(self, x):
+        transform, aligned = self.align(x)
+        return self.head(torch.relu(self.norm(self.conv(aligned))).amax(2)), transform
+
+
+def test_a_removed_submodule_that_returns_several_things_still_does():
+    net = reqnn.revise(AlignedPointNet(), POINTS, remove=("align",), rules="full").double().eval()
+    transform, aligned = net.align(POINTS)
+    assert torch.equal(transform, torch.eye(3).expand(4, 3, 3))
+    assert aligned is POINTS
+    points = POINTS.double()
+    assert error(net(points)[0], net(turn(points, 1, ROTATIONS[0]))[0]) < 1e-12
+    assert error(net(points)[0], net(points[:, :, ORDER])[0]) < 1e-12
+
+
+def test_attention_weights_are_no_transform():
+    with pytest.raises(InputError, match=r"remove: 'align' returns \(4, 24, 24\) as output 0.*no identity fits"):
+        reqnn.revise(AlignedPointNet(weights=True), POINTS, remove=("align",))
+
+
 @pytest.mark.parametrize("repeated", [False, True])
 @pytest.mark.parametrize("rules", ["paper", "full", "vector-neurons"])
 def test_a_learned_set_of_points_is_no_bias(repeated, rules):
