@@ -51,7 +51,9 @@ class Call:
         """
         size = output.shape[-1]
         if output.shape != given.shape:
-            return not any(given.shape[axis] == size and self._grows(given, axis, size, place) for axis in range(1, given.dim()))
+            return not any(
+                given.shape[axis] == size and self._grows(given, axis, size, place) for axis in range(1, given.dim())
+            )
         scale, follows = output.abs().max(), False
         for axis in range(1, given.dim()):
             with torch.no_grad():
