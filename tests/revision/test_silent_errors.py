@@ -92,8 +92,9 @@ class Chosen(torch.nn.Module):
         self.head = torch.nn.Linear(8 * 6, 5)
 
     def forward(self, x):
+        features = x
         for layer in self.layers:
-            features = torch.relu(layer(x if layer is self.layers[0] else features))
+            features = torch.relu(layer(features))
         index = torch.topk(torch.sigmoid(self.score(x))[..., 0], 6, dim=1, sorted=self.ordered)[1]
         return self.head(features.norm(dim=-1, keepdim=True).gather(1, index[..., None]).flatten(1).repeat(1, 8))
 
