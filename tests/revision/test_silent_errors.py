@@ -42,6 +42,84 @@ def test_a_removed_submodule_of_its_inputs_shape_passes_it_on():
     assert net.mix.size is None
 
 
+class Aligned(torch.nn.Module):
+    """A transformer that returns its transform and the points behind it, as some PointNets write it."""
+
+    def __init__(self, weights: bool = False):
+        super().__init__()
+        self.weights, self.layer = weights, torch.nn.Linear(3, 9)
+
+    def forward(self, x):
+        if self.weights:
+            return torch.softmax(x.mT @ x, -1), x
+        transform = self.layer(x.amax(2)).view(-1, 3, 3)
+        return transform, transform @ x
+
+
+class AlignedPointNet(torch.nn.Module):
+    def __init__(self, weights: bool = False):
+        super().__init__()
+        self.align, self.conv, self.norm = Aligned(weights), torch.nn.Conv1d(3, 8, 1), torch.nn.BatchNorm1d(8)
+        self.head = torch.nn.Linear(8, 5)
+
+    def forward(self, x):
+        transform, aligned = self.align(x)
+        return self.head(torch.relu(self.norm(self.conv(aligned))).amax(2)), transform
+
+
+def test_a_removed_submodule_that_returns_several_things_still_does():
+    net = reqnn.revise(AlignedPointNet(), POINTS, remove=("align",), rules="full").double().eval()
+    transform, aligned = net.align(POINTS)
+    assert torch.equal(transform, torch.eye(3).expand(4, 3, 3))
+    assert aligned is POINTS
+    points = POINTS.double()
+    assert error(net(points)[0], net(turn(points, 1, ROTATIONS[0]))[0]) < 1e-12
+    assert error(net(points)[0], net(points[:, :, ORDER])[0]) < 1e-12
+
+
+def test_attention_weights_are_no_transform():
+    with pytest.raises(InputError, match=r"remove: 'align' returns \(4, 24, 24\) as output 0.*no identity fits"):
+        reqnn.revise(AlignedPointNet(weights=True), POINTS, remove=("align",))
+
+
+class Chosen(torch.nn.Module):
+    """The highest-scored points in the order that `topk` gives; a layer over these places."""
+
+    def __init__(self, ordered: bool):
+        super().__init__()
+        self.ordered, self.score = ordered, torch.nn.Linear(3, 1)
+        self.layers = [torch.nn.Linear(3, 8), torch.nn.Linear(8, 8)]
+        self.head = torch.nn.Linear(8 * 6, 5)
+
+    def forward(self, x):
+        features = x
+        for layer in self.layers:
+            features = torch.relu(layer(features))
+        index = torch.topk(torch.sigmoid(self.score(x))[..., 0], 6, dim=1, sorted=self.ordered)[1]
+        return self.head(features.norm(dim=-1, keepdim=True).gather(1, index[..., None]).flatten(1).repeat(1, 8))
+
+
+@pytest.mark.parametrize("ordered", [True, False])
+def test_topk_sorts_if_the_order_of_its_values_matters(ordered):
+    torch.manual_seed(0)
+    net = reqnn.revise(Chosen(ordered), POINTS.mT, rules="full").double().eval()
+    assert net.sorts is not ordered
+    assert any("topk(sorted=False) sorts" in note for note in net.report.notes) is not ordered
+    points = POINTS.mT.double()
+    for again in (net, copy.deepcopy(net), pickle.loads(pickle.dumps(net))):
+        assert error(net(points), again(points[:, ORDER])) < 1e-10
+        assert error(net(points), again(turn(points, 2, ROTATIONS[0]))) < 1e-10
+
+
+def test_layers_in_plain_lists_are_revised_and_registered():
+    model = Chosen(ordered=True)
+    net = reqnn.revise(model, POINTS.mT, rules="full", init="copy")
+    assert isinstance(model.layers, list)
+    assert isinstance(net.model.layers, torch.nn.ModuleList)
+    assert any(name.startswith("model.layers.1.") for name, _ in net.named_parameters())
+    assert any("plain lists" in note and "layers" in note for note in net.report.notes)
+
+
 @pytest.mark.parametrize("repeated", [False, True])
 @pytest.mark.parametrize("rules", ["paper", "full", "vector-neurons"])
 def test_a_learned_set_of_points_is_no_bias(repeated, rules):

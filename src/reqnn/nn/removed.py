@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -31,3 +32,16 @@ class Removed(nn.Module):
     def extra_repr(self) -> str:
         """The size of the transform."""
         return "identity" if self.size is None else f"identity transform {self.size}×{self.size}"
+
+
+class RemovedSeveral(nn.Module):
+    """Replaces a submodule that returned several tensors, such as its transform and the points behind that."""
+
+    def __init__(self, parts: Sequence[Removed], kind: type) -> None:
+        super().__init__()
+        self.parts, self.kind = nn.ModuleList(parts), kind
+
+    def forward(self, x: Any, *args: Any, **kwargs: Any) -> Any:
+        """The input or an identity in each place, as a tuple, list or named tuple like the original's."""
+        values = [part(x) for part in self.parts]
+        return self.kind(*values) if hasattr(self.kind, "_fields") else self.kind(values)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -23,6 +24,7 @@ from reqnn.revision.report import RevisionReport
 from reqnn.rules.registry import RuleSet
 from reqnn.tensor import Context
 from reqnn.tensor.running import follow, fresh_stack
+from reqnn.tensor.sorted_topk import SortedTopk
 
 _OWN = frozenset({"model", "inputs", "rules", "strict", "auto_real", "learns", "real_before", "report"})
 """What belongs to the revised model itself, also where the network inside has attributes of these names."""
@@ -53,6 +55,7 @@ class RevisedModel(nn.Module):
     """
 
     report: RevisionReport
+    sorts = False  # whether topk(sorted=False) sorts: the order of its values would decide
 
     def __init__(self, model: nn.Module, inputs: Inputs, rules: RuleSet, strict: bool, auto_real: bool) -> None:
         super().__init__()
@@ -101,7 +104,7 @@ class RevisedModel(nn.Module):
         self._check_dtype(given)
         values = self.inputs.quaternions(given, context)
         named = {name: values[place] for place, name in places.items()}
-        with fresh_stack(), frames_of(context):
+        with fresh_stack(), frames_of(context), SortedTopk() if self.sorts else nullcontext():
             out = self.model(*(values[place] for place in range(len(args))), **{**kwargs, **named})
             context.finish()
             return out

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from reqnn.errors import InputError
-from reqnn.nn.removed import Removed
+from reqnn.nn.removed import Removed, RemovedSeveral
 
 
 @dataclass(frozen=True)
@@ -21,30 +21,44 @@ class Call:
     kwargs: dict[str, Any]
     output: Any
 
-    def identity(self, name: str) -> Removed:
+    def identity(self, name: str) -> nn.Module:
         """The module that takes its place."""
-        given, output = self.inputs[0] if self.inputs else None, _first(self.output)
+        if isinstance(self.output, (tuple, list)):
+            parts = [self._identity(name, entry, place) for place, entry in enumerate(self.output)]
+            return RemovedSeveral(parts, type(self.output))
+        return self._identity(name, self.output, None)
+
+    def _identity(self, name: str, output: Any, place: int | None) -> Removed:
+        """What replaces one of its outputs."""
+        given = self.inputs[0] if self.inputs else None
         if isinstance(output, Tensor) and isinstance(given, Tensor):
             square = output.dim() in (2, 3) and output.shape[-1] == output.shape[-2]
-            if square and (output.shape != given.shape or self._ignores_the_order(name, given, output)):
+            if square and self._is_a_transform(name, given, output, place):
                 return Removed(output.shape[-1], batched=output.dim() == 3)
             if output.shape == given.shape:
                 return Removed()
         shape = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
+        which = "" if place is None else f" as output {place}"
         raise InputError(
-            f"remove: '{name}' returns {shape}, which is neither a (B, k, k) transform nor of its input's shape: "
+            f"remove: '{name}' returns {shape}{which}, which is neither a (B, k, k) transform nor of its input's shape: "
             "no identity fits"
         )
 
-    def _ignores_the_order(self, name: str, given: Tensor, output: Tensor) -> bool:
-        """Whether a square output of its input's shape is a transform: the order of the points does not change that.
+    def _is_a_transform(self, name: str, given: Tensor, output: Tensor, place: int | None) -> bool:
+        """Whether a square output is a transform: neither the number of the points changes its size nor their order its values.
 
-        Raises `InputError` where it neither ignores nor follows the order along an axis.
+        Raises `InputError` where an output of its input's shape neither ignores nor follows the order along an axis.
         """
+        size = output.shape[-1]
+        if output.shape != given.shape:
+            return not any(
+                given.shape[axis] == size and self._grows(given, axis, size, place) for axis in range(1, given.dim())
+            )
         scale, follows = output.abs().max(), False
         for axis in range(1, given.dim()):
             with torch.no_grad():
-                again = _first(self.module(given.flip(axis), *self.inputs[1:], **self.kwargs))
+                again = self.module(given.flip(axis), *self.inputs[1:], **self.kwargs)
+            again = again if place is None else again[place]
             if (again - output).abs().max() <= 1e-4 * scale:
                 return True
             follows |= bool((again - output.flip(axis)).abs().max() <= 1e-4 * scale)
@@ -55,6 +69,12 @@ class Call:
             )
         return False
 
-
-def _first(output: Any) -> Any:
-    return output[0] if isinstance(output, (tuple, list)) else output
+    def _grows(self, given: Tensor, axis: int, size: int, place: int | None) -> bool:
+        """Whether an output is as large as its input is along an axis, as attention weights are along the points."""
+        try:
+            with torch.no_grad():
+                again = self.module(given.narrow(axis, 0, size - 1), *self.inputs[1:], **self.kwargs)
+        except Exception:  # an axis of channels
+            return False
+        again = again if place is None else again[place]
+        return isinstance(again, Tensor) and again.shape[-1] != size

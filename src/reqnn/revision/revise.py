@@ -19,6 +19,7 @@ from reqnn.revision.inputs import Inputs, is_numbers, read_inputs
 from reqnn.revision.module import RevisedModel
 from reqnn.revision.outputs import rotating_outputs
 from reqnn.revision.parameters import UsedInParts
+from reqnn.revision.plain_lists import find_plain_lists, register_plain_lists
 from reqnn.revision.plan import Plan, RealBefore
 from reqnn.revision.removal import Call
 from reqnn.revision.report import RevisionReport, count_parameters
@@ -88,6 +89,10 @@ def revise(
         given = {"coordinates": coordinates, "remove": remove, "replace": replace, "strict": strict, "to_real": to_real}
         return _in_frames(model, *read_inputs(points, vector_axis, scalars), rule_set, init, outputs, given)
     model = _unwrap(model)
+    unseen = find_plain_lists(model)
+    if unseen:
+        model = copy_of(model)
+        register_plain_lists(model, unseen)
     inputs, args = read_inputs(points, vector_axis, scalars)
     names = dict(model.named_modules())
     to_real_names = [to_real] if isinstance(to_real, str) else list(to_real) if isinstance(to_real, (tuple, list)) else []
@@ -131,6 +136,9 @@ def revise(
     net.report.to_real = list(dict.fromkeys([*to_real_names, *plan.heads, *choices.found, *choices.gates]))
     net.report.rows += choices.rows()
     net.report.copied, net.report.notes = copied, choices.notes(plan)
+    if unseen:
+        kept = ", ".join(f"{name}.{attribute}".lstrip(".") for name, attribute in unseen)
+        net.report.notes.append(f"layers in plain lists, which PyTorch neither trains nor saves, are a ModuleList: {kept}")
     if check:
         net.report.notes += self_check(net, model, example_for(args, twin))
     return net

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -100,7 +101,13 @@ def self_check(net: RevisedModel, model: nn.Module, args: tuple[Any, ...]) -> li
     for what, alone in parts.items():
         part = trial.verdict(exact, alone)
         if part is not None and part.error > _TOLERANCE:
-            raise _refusal(what, part.error, find_culprit(exact, trial.batch(alone), alone.error, trial.sizes))
+            if what == "order" and not net.sorts:
+                net.sorts = True
+                with suppress(SelfCheckError):
+                    return [*self_check(net, model, args), "topk(sorted=False) sorts, as the order of its values matters"]
+                net.sorts = False
+            culprit = find_culprit(exact, trial.batch(alone), alone.error, trial.sizes)
+            raise _refusal(what, part.error, culprit)
     raise _refusal("order", verdict.error, None)
 
 
@@ -212,7 +219,8 @@ def _refusal(what: str, error: float, culprit: Culprit | None) -> SelfCheckError
     reason += f"they change by {error:.1g} times what lies between two different clouds"
     advice = {
         "place": "treat all clouds alike: what runs for each cloud by itself and has learned parameters belongs into a module "
-        "of its own",
+        "of its own; a function that begins at a random point or draws other numbers for each cloud needs a replacement that "
+        "does not (replace={'name': function})",
         "order": "treat all points alike: kernel size 1 along the points, pooling over all of them, sampling by the shape of "
         "the cloud (replace={'name': reqnn.points.farthest_point_sample}) instead of by place or at random, topk sorted",
         "orientation": "use torch functions on the features themselves (numbers that leave them as numpy or .item() are not "
