@@ -134,3 +134,26 @@ def test_the_zoo_in_frames_passes_an_audit():
 def test_the_order_of_the_points_matters_as_in_the_original():
     net = in_frames(order_dependent.FirstPoints())
     assert error(net(POINTS), net(POINTS[:, :, ORDER])) > 1e-3
+
+
+@pytest.mark.parametrize("rules", ["full", "frames"])
+def test_outputs_that_may_be_meant_to_rotate_are_named(rules):
+    """Three numbers per cloud may be logits, or a direction; the report says how they were taken."""
+
+    class Direction(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.local, self.head = nn.Linear(3, 16), nn.Linear(16, 3)
+
+        def forward(self, x):
+            return self.head(torch.relu(self.local(x)).amax(1))
+
+    points = POINTS.mT.float()
+    assert any("outputs= with 'vectors'" in note for note in reqnn.revise(Direction(), points, rules=rules).report.notes)
+    stated = reqnn.revise(Direction(), points, rules=rules, outputs=("real",))
+    assert not any("'vectors'" in note for note in stated.report.notes)
+    assert any("R·A·Rᵀ" in note for note in reqnn.revise(_inertia, points, rules="frames").report.notes)
+
+
+def _inertia(x):
+    return x.mT @ x

@@ -17,7 +17,7 @@ from reqnn.revision.features import no_submodule
 from reqnn.revision.frames import BlackBox, FramedModel, framed
 from reqnn.revision.inputs import Inputs, is_numbers, read_inputs
 from reqnn.revision.module import RevisedModel
-from reqnn.revision.outputs import rotating_outputs
+from reqnn.revision.outputs import rotating_outputs, unclear_outputs
 from reqnn.revision.parameters import UsedInParts
 from reqnn.revision.plain_lists import find_plain_lists, register_plain_lists
 from reqnn.revision.plan import Plan, RealBefore
@@ -135,7 +135,8 @@ def revise(
     net.report = _report(model, net, plan, workspace)
     net.report.to_real = list(dict.fromkeys([*to_real_names, *plan.heads, *choices.found, *choices.gates]))
     net.report.rows += choices.rows()
-    net.report.copied, net.report.notes = copied, choices.notes(plan)
+    notes = unclear_outputs(expected, choices.rotating, stated=outputs is not None or to_real is not None)
+    net.report.copied, net.report.notes = copied, choices.notes(plan) + notes
     if unseen:
         kept = ", ".join(f"{name}.{attribute}".lstrip(".") for name, attribute in unseen)
         net.report.notes.append(f"layers in plain lists, which PyTorch neither trains nor saves, are a ModuleList: {kept}")
@@ -162,7 +163,9 @@ def _in_frames(
     if init == "fresh":
         _initialise(twin, model, init)
     rotating = rotating_outputs(expected, args, inputs, given["to_real"], outputs)
-    return framed(twin, inputs, rules, rotating, expected, args, kept=init == "copy")
+    net = framed(twin, inputs, rules, rotating, expected, args, kept=init == "copy")
+    net.report.notes += unclear_outputs(expected, rotating, stated=outputs is not None)
+    return net
 
 
 def _restore_modes(net: RevisedModel, model: nn.Module) -> None:
