@@ -253,6 +253,10 @@ def _register_windows(rule: Any, pooling: Pooling, spatial: int) -> None:
         size = output_size if spatial == 1 or not isinstance(output_size, int) else (output_size,) * spatial
         if not isinstance(size, int):
             size = tuple(n if n is not None else x.user_shape[d - spatial] for d, n in enumerate(size))
+        if size in (1, (1,) * spatial) and not return_indices:  # over everything: along one axis
+            refuse_over_vectors(x, range(x.rank - spatial, x.rank), "pooling")
+            found: Any = pooling.over(flatten(x, -spatial) if spatial > 1 else x, -1, keepdim=True)[0]
+            return found if spatial == 1 else found.reshape(*x.user_shape[:-spatial], *size)
 
         def find(scores: Tensor) -> tuple[Tensor, Tensor]:
             best, index = largest(scores, size, return_indices=True)

@@ -16,6 +16,8 @@ def _componentwise(name: str, spatial: int | None, *also: str) -> None:
     def apply(x: Q, *args: Any, **kwargs: Any) -> Q:
         axes = x.rank - 2 if spatial is None else spatial
         refuse_over_vectors(x, range(x.rank - axes, x.rank), name)
+        if name.startswith("adaptive") and args in ((1,), ((1,) * axes,), ([1] * axes,)):  # no copy into another order
+            return x.same(x.components.mean(tuple(range(-axes, 0)), keepdim=True))
         batched = x.rank == axes + 2
         out = function(x.components.flatten(0, 1) if batched else x.components, *args, **kwargs)
         return x.same(out.unflatten(0, (x.components.shape[0], -1)) if batched else out)
