@@ -208,8 +208,8 @@ def _outer_sum_back(of_real: Tensor, of_imaginary: Tensor, *inputs: Any) -> tupl
     pull, of_w = Pull((*before,), activation), torch.zeros_like(w)
     for chunk in groups.chunks():
         parts = zip((of_real, of_imaginary), activated_of(before, activation, chunk), strict=True)
-        found = [summed_outer_back(given, h, w, of_w, torch.empty_like(h), chunk) for given, h in parts]
-        pull.activation_back(*found, chunk)
+        real, imaginary = (summed_outer_back(given, h, w, of_w, torch.empty_like(h), chunk) for given, h in parts)
+        pull.activation_back(real, imaginary, chunk)
     return *pull.finish(groups), of_w
 
 

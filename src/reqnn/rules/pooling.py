@@ -256,7 +256,7 @@ def _register_windows(rule: Any, pooling: Pooling, spatial: int) -> None:
         if size in (1, (1,) * spatial) and not return_indices:  # over everything: along one axis
             refuse_over_vectors(x, range(x.rank - spatial, x.rank), "pooling")
             found: Any = pooling.over(flatten(x, -spatial) if spatial > 1 else x, -1, keepdim=True)[0]
-            return found if spatial == 1 else found.reshape(*x.user_shape[:-spatial], *size)
+            return found if spatial == 1 else found.reshape(*x.user_shape[:-spatial], *[1] * spatial)
 
         def find(scores: Tensor) -> tuple[Tensor, Tensor]:
             best, index = largest(scores, size, return_indices=True)
