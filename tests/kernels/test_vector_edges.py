@@ -103,7 +103,7 @@ def test_mean(kind, normed, bent):
 @pytest.mark.parametrize("kind", ["full", "padded"])
 def test_chunks_of_rows_give_the_same(kind, monkeypatch):
     monkeypatch.setattr("reqnn.kernels.groups.ROWS", 6)
-    assert len(list(Case(kind).groups.chunks(1))) > 1
+    assert len(list(Case(kind).groups.chunks())) > 1
     test_lengths(kind)
     test_linear(kind, True, True)
     test_mean(kind, True, True)

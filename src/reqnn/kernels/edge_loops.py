@@ -59,14 +59,14 @@ def power(y, z, neighbour, start, weight, sums):  # type: ignore[no-untyped-def]
 @loop(fastmath={"contract"})
 def relu(y, z, neighbour, start, first, last, s, bound, out):  # type: ignore[no-untyped-def]
     """ReLU(s·e) of the rows of some centres, (rows, 3, C)."""
-    channels = y.shape[2]
+    channels, inverse = y.shape[2], y.dtype.type(1) / bound
     for i in prange(first, last):
         room = np.empty((3, channels), y.dtype)
         for r in range(start[i], start[i + 1]):
             e, h = _edge(y, z, neighbour[r], i, r, room), out[r - start[first]]
             for c in range(channels):
                 norm = s[c] * np.sqrt(e[0, c] * e[0, c] + e[1, c] * e[1, c] + e[2, c] * e[2, c])
-                gain = s[c] if norm >= bound else s[c] * (norm / bound)
+                gain = s[c] if norm >= bound else s[c] * (norm * inverse)
                 h[0, c] = gain * e[0, c]
                 h[1, c] = gain * e[1, c]
                 h[2, c] = gain * e[2, c]
@@ -74,25 +74,26 @@ def relu(y, z, neighbour, start, first, last, s, bound, out):  # type: ignore[no
 
 @loop(fastmath={"contract"})
 def relu_back(y, z, neighbour, start, first, last, s, bound, gradient, slopes):  # type: ignore[no-untyped-def]
-    """The derivative of `relu` by e, in place of the gradient, and by s, a sum per centre: (last - first, C)."""
-    channels = y.shape[2]
-    tiny = np.finfo(y.dtype).tiny
+    """The derivative of `relu` by e, in place of the gradient, and by s, a sum per centre: (last - first, C).
+
+    The length also changes along e: s²⟨e, g⟩/(‖e‖·bound)·e; at e = 0 nothing flows.
+    """
+    channels, inverse, zero = y.shape[2], y.dtype.type(1) / bound, y.dtype.type(0)
+    tiny = y.dtype.type(np.finfo(y.dtype).tiny)
     for i in prange(first, last):
         room, total = np.empty((3, channels), y.dtype), slopes[i - first]
         total[:] = 0
         for r in range(start[i], start[i + 1]):
             e, g = _edge(y, z, neighbour[r], i, r, room), gradient[r - start[first]]
             for c in range(channels):
-                norm = s[c] * np.sqrt(e[0, c] * e[0, c] + e[1, c] * e[1, c] + e[2, c] * e[2, c])
-                dot = e[0, c] * g[0, c] + e[1, c] * g[1, c] + e[2, c] * g[2, c]
-                total[c] += 2 * (norm / bound) * dot if norm < bound else dot
-            for c in range(channels):
                 d, f, h = e[0, c], e[1, c], e[2, c]
                 u, v, w = g[0, c], g[1, c], g[2, c]
-                norm = s[c] * np.sqrt(d * d + f * f + h * h)
-                shrinks = norm < bound
-                gain = s[c] * (norm / bound) if shrinks else s[c]
-                along = s[c] * s[c] * s[c] * (d * u + f * v + h * w) / (max(norm, tiny) * bound) if shrinks else s[c] * 0
+                length, dot = np.sqrt(d * d + f * f + h * h), d * u + f * v + h * w
+                share = s[c] * length * inverse
+                shrinks = s[c] * length < bound
+                gain = s[c] * share if shrinks else s[c]
+                along = s[c] * s[c] * inverse * dot / max(length, tiny) if shrinks else zero
+                total[c] += (share + share) * dot if shrinks else dot
                 g[0, c] = gain * u + along * d
                 g[1, c] = gain * v + along * f
                 g[2, c] = gain * w + along * h

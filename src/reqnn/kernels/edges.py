@@ -88,7 +88,7 @@ def chunks_of(y: Tensor, z: Tensor | None, power: Power, c: float, groups: Group
 def _chunks(y: Tensor, z: Tensor, power: Power, c: float, groups: Groups) -> Rows:
     """h = ReLU(s·e) of all rows."""
     h = chunks_of(y, z, power, c, groups)
-    return ((h(chunk), chunk) for chunk in groups.chunks(y.shape[2]))
+    return ((h(chunk), chunk) for chunk in groups.chunks())
 
 
 def joined(rows: Rows, out: Tensor, groups: Groups, sums: Tensor | None = None) -> Tensor:
@@ -202,7 +202,7 @@ def _total(*inputs: Any) -> Tensor:
     y, z, _, v, w, _, (groups, power, c), (others, scale, bound), factor = inputs
     one, two = chunks_of(y, z, power, c, groups), chunks_of(v, w, scale, bound, others)
     out = y.new_empty(groups.rows, *y.shape[1:])
-    for chunk in groups.chunks(y.shape[2]):
+    for chunk in groups.chunks():
         torch.add(one(chunk), two(chunk), alpha=factor, out=out[chunk.part])
     return out
 
@@ -210,7 +210,7 @@ def _total(*inputs: Any) -> Tensor:
 def _total_back(gradient: Tensor, *saved: Any) -> tuple:
     y, z, mean, v, w, average, (groups, power, c), (others, scale, bound), factor = saved
     one, two = _Pull(y, z, power, c), _Pull(v, w, scale, bound)
-    for chunk in groups.chunks(y.shape[2]):
+    for chunk in groups.chunks():
         for pull, its, share in ((one, groups, 1.0), (two, others, factor)):
             of_h = pull.room(chunk)
             pull.take(torch.mul(gradient[chunk.part], share, out=of_h), chunk.of(its))
@@ -316,22 +316,31 @@ def longest_linear(
 
 
 def summed_outer(rows: Rows, w: Tensor, groups: Groups) -> Tensor:
-    """Σ_j h_j ⊗ w_j over each group, without gradients. Shapes: h (rows, parts, C), w (P, K, W) → (P, parts, C, W)"""
+    """Σ_j h_j ⊗ w_j over each group, without gradients. Shapes: h (rows, *), w (P, K, W) → (P, *, W)"""
     out: Tensor | None = None
     for h, chunk in rows:
         if out is None:
             out = h.new_empty(groups.centres, *h.shape[1:], w.shape[2])
-        here = out[chunk.centres].flatten(1, 2)
-        torch.bmm(h.view(-1, groups.size, here.shape[1]).mT, w[chunk.centres], out=here)
+        summed_outer_of(h, w, out, chunk)
     assert out is not None
     return out
 
 
+def summed_outer_of(h: Tensor, w: Tensor, out: Tensor, chunk: Chunk) -> None:
+    """`summed_outer` of one chunk, written to its centres in `out`."""
+    torch.bmm(_of_centres(h, chunk).mT, w[chunk.centres], out=out[chunk.centres].flatten(1, -2))
+
+
+def _of_centres(h: Tensor, chunk: Chunk) -> Tensor:
+    """Rows (rows, *) as (centres, K, numbers of a row)."""
+    return h.view(-1, chunk.groups.size, h[0].numel())
+
+
 def summed_outer_back(gradient: Tensor, h: Tensor, w: Tensor, of_w: Tensor, of_h: Tensor, chunk: Chunk) -> Tensor:
-    """The derivative of `summed_outer` for a chunk, written to of_w and of_h (rows, parts, C), which is returned."""
-    given, rows = gradient[chunk.centres].flatten(1, 2), (-1, chunk.groups.size, h[0].numel())
-    torch.bmm(h.view(rows), given, out=of_w[chunk.centres])
-    torch.bmm(w[chunk.centres], given.mT, out=of_h.view(rows))
+    """The derivative of `summed_outer` for a chunk: added to of_w, written to of_h (rows, *), which is returned."""
+    given = gradient[chunk.centres].flatten(1, -2)
+    of_w[chunk.centres].baddbmm_(_of_centres(h, chunk), given)
+    torch.bmm(w[chunk.centres], given.mT, out=_of_centres(of_h, chunk))
     return of_h
 
 
@@ -342,7 +351,7 @@ def _outer_sum(y: Tensor, z: Tensor, w: Tensor, mean: Tensor, power: Power, c: f
 def _outer_sum_back(
     gradient: Tensor, y: Tensor, z: Tensor, w: Tensor, mean: Tensor, power: Power, c: float, groups: Groups
 ) -> tuple:
-    pull, of_w = _Pull(y, z, power, c), torch.empty_like(w)
+    pull, of_w = _Pull(y, z, power, c), torch.zeros_like(w)
     for h, chunk in _chunks(y, z, power, c, groups):
         pull.take(summed_outer_back(gradient, h, w, of_w, pull.room(chunk), chunk), chunk)
     return pull.finish(mean, groups, of_w)

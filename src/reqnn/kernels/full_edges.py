@@ -110,7 +110,7 @@ class Pull(Ends):
         of_shift, of_scale = self.sums
         if self.activation.measured is not None:
             a, b = (x.to(self.s.dtype) for x in self.activation.measured.share(self.affine[0].double(), of_scale, of_shift))
-            for chunk in groups.chunks(self.s.shape[1]):
+            for chunk in groups.chunks():
                 extra = torch.addcmul(a, self.s[chunk.part], b)
                 self.of_s[chunk.part] += extra.mul_(groups.weight[chunk.part, None]) if groups.padded else extra
         return self.of_s, self.of_y, self.of_z, of_scale.to(self.s.dtype), of_shift.to(self.s.dtype)
@@ -152,7 +152,7 @@ def _activated(
 def _activated_back(of_real: Tensor, of_imaginary: Tensor, *saved: Any) -> tuple[Tensor, ...]:
     *before, activation, groups = saved
     pull = Pull((*before,), activation)
-    for chunk in groups.chunks(pull.s.shape[1]):
+    for chunk in groups.chunks():
         pull.activation_back(of_real[chunk.part], of_imaginary[chunk.part], chunk)
     return pull.finish(groups)
 
@@ -193,7 +193,7 @@ def _pooled(
 def _pooled_back(of_largest: Tensor, of_imaginary: Tensor, *saved: Any) -> tuple[Tensor, ...]:
     *before, winner, activation, groups = saved
     pull = Pull((*before,), activation)
-    for chunk in groups.chunks(pull.s.shape[1]):
+    for chunk in groups.chunks():
         pull.activation_back(of_largest, of_imaginary, chunk, winner)
     return pull.finish(groups)
 

@@ -14,7 +14,7 @@ Shapes:
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -23,8 +23,8 @@ from torch import Tensor
 
 from reqnn.kernels import edge_loops, full_edge_loops, full_loops
 from reqnn.kernels.by_hand import by_hand
-from reqnn.kernels.edges import Ends, rows, summed_outer, summed_outer_back
-from reqnn.kernels.full_edges import Activated, Activation, Pull, activated, activated_of, as_loops_want
+from reqnn.kernels.edges import Ends, rows, summed_outer_back, summed_outer_of
+from reqnn.kernels.full_edges import Activated, Pull, activated, activated_of, as_loops_want
 from reqnn.kernels.full_rows import invariants_reference
 from reqnn.kernels.groups import Chunk, Groups
 from reqnn.kernels.products import outer, times
@@ -80,7 +80,7 @@ def _first_of(
 
 def _first(p: Tensor, q: Tensor, a: Tensor, b: Tensor, weight: Tensor, count: int, groups: Groups) -> Tensor:
     out = p.new_empty(groups.rows, weight.shape[0])
-    for chunk in groups.chunks(weight.shape[0]):
+    for chunk in groups.chunks():
         _first_of(p, q, a, b, weight, count, chunk, out[chunk.part])
     return out
 
@@ -89,7 +89,7 @@ def _first_back(
     gradient: Tensor, p: Tensor, q: Tensor, a: Tensor, b: Tensor, weight: Tensor, count: int, groups: Groups
 ) -> tuple[Tensor, ...]:
     ends, of_a, of_b, of_weight = Ends(p, q), torch.zeros_like(a), torch.zeros_like(b), torch.zeros_like(weight)
-    for chunk in groups.chunks(weight.shape[0]):
+    for chunk in groups.chunks():
         given, of_e = gradient[chunk.part], ends.room(chunk)
         of_weight += outer(given, _invariants(p, q, count, chunk))
         run(full_edge_loops.invariants_back, p, q, *chunk.where, count, times(given, weight.T), of_e)
@@ -118,7 +118,7 @@ def _linear(*inputs: Any) -> tuple[Tensor, Tensor]:
     before, weights, (activation, count, groups) = inputs[:5], inputs[5:10], inputs[10:]
     out = before[0].new_empty(groups.rows, weights[0].shape[0])
     vectors = before[0].new_empty(groups.rows, 3, weights[0].shape[0])
-    for chunk in groups.chunks(max(weights[0].shape)):
+    for chunk in groups.chunks():
         real, imaginary = activated_of(before, activation, chunk)
         _, found = maps_of(imaginary, weights[2], count)
         products(real, imaginary, found, weights, (out[chunk.part], vectors[chunk.part]))
@@ -129,7 +129,7 @@ def _linear_back(given_s: Tensor, given_v: Tensor, *inputs: Any) -> tuple[Tensor
     before, weights, (activation, count, groups) = inputs[:5], inputs[5:10], inputs[10:]
     of_w, of_v, of_p, of_u, of_b = of_weights = [torch.zeros_like(weight) for weight in weights]
     (w, v, p, u, _), pull = weights, Pull((*before,), activation)
-    for chunk in groups.chunks(max(weights[0].shape)):
+    for chunk in groups.chunks():
         real, imaginary = activated_of(before, activation, chunk)
         maps, found = maps_of(imaginary, p, count)
         of_real, of_vector, of_maps = given_s[chunk.part], given_v[chunk.part], torch.empty_like(maps)
@@ -160,7 +160,7 @@ def _total(*inputs: Any) -> tuple[Tensor, Tensor]:
     one, two, (activation, groups, other, others), factor = inputs[:5], inputs[5:10], inputs[10], inputs[11]
     out = inputs[0].new_empty(groups.rows, inputs[0].shape[1])
     vectors = out.new_empty(groups.rows, 3, out.shape[1])
-    for chunk in groups.chunks(inputs[0].shape[1]):
+    for chunk in groups.chunks():
         parts = zip(activated_of(one, activation, chunk), activated_of(two, other, chunk.of(others)), strict=True)
         for whole, (a, b) in zip((out, vectors), parts, strict=True):
             torch.add(a, b, alpha=factor, out=whole[chunk.part])
@@ -170,7 +170,7 @@ def _total(*inputs: Any) -> tuple[Tensor, Tensor]:
 def _total_back(of_real: Tensor, of_imaginary: Tensor, *saved: Any) -> tuple[Tensor, ...]:
     one, two, (activation, groups, other, others), factor = saved[:5], saved[5:10], saved[10], saved[11]
     pulls = Pull(one, activation), Pull(two, other)
-    for chunk in groups.chunks(saved[0].shape[1]):
+    for chunk in groups.chunks():
         real, imaginary = of_real[chunk.part], of_imaginary[chunk.part]
         pulls[0].activation_back(real, imaginary, chunk)
         pulls[1].activation_back(factor * real, factor * imaginary, chunk.of(others))
@@ -187,26 +187,29 @@ def total(a: Activated, b: Activated, factor: float) -> tuple[Tensor, Tensor]:
     return out
 
 
-def _joined_of(before: tuple[Tensor, ...], activation: Activation, chunk: Chunk) -> Tensor:
-    """Both parts of a chunk in one tensor, (rows, 4, C), without gradients."""
-    real, imaginary = activated_of(before, activation, chunk)
-    return torch.cat([real[:, None], imaginary], 1)
+def summed_of_both(rows: Iterable[tuple[tuple[Tensor, Tensor], Chunk]], w: Tensor, groups: Groups) -> tuple[Tensor, Tensor]:
+    """Σ_j value_j ⊗ w_j of both parts, without gradients: (P, C, W), (P, 3, C, W)."""
+    out: list[Tensor] = []
+    for both, chunk in rows:
+        out = out or [w.new_empty(groups.centres, *h.shape[1:], w.shape[2]) for h in both]
+        for h, total in zip(both, out, strict=True):
+            summed_outer_of(h, w, total, chunk)
+    real, imaginary = out
+    return real, imaginary
 
 
-def _outer_sum(*inputs: Any) -> Tensor:
+def _outer_sum(*inputs: Any) -> tuple[Tensor, Tensor]:
     before, w, activation, groups = inputs[:5], *inputs[5:]
-    return summed_outer(
-        ((_joined_of(before, activation, chunk), chunk) for chunk in groups.chunks(before[0].shape[1])), w, groups
-    )
+    return summed_of_both(((activated_of(before, activation, chunk), chunk) for chunk in groups.chunks()), w, groups)
 
 
-def _outer_sum_back(gradient: Tensor, *inputs: Any) -> tuple[Tensor, ...]:
+def _outer_sum_back(of_real: Tensor, of_imaginary: Tensor, *inputs: Any) -> tuple[Tensor, ...]:
     before, w, activation, groups = inputs[:5], *inputs[5:]
-    pull, of_w = Pull((*before,), activation), torch.empty_like(w)
-    for chunk in groups.chunks(before[0].shape[1]):
-        h = _joined_of(before, activation, chunk)
-        of_h = summed_outer_back(gradient, h, w, of_w, torch.empty_like(h), chunk)
-        pull.activation_back(of_h[:, 0].contiguous(), of_h[:, 1:].contiguous(), chunk)
+    pull, of_w = Pull((*before,), activation), torch.zeros_like(w)
+    for chunk in groups.chunks():
+        parts = zip((of_real, of_imaginary), activated_of(before, activation, chunk), strict=True)
+        real, imaginary = (summed_outer_back(given, h, w, of_w, torch.empty_like(h), chunk) for given, h in parts)
+        pull.activation_back(real, imaginary, chunk)
     return *pull.finish(groups), of_w
 
 
@@ -214,7 +217,10 @@ def outer_sum(before: Activated, w: Tensor) -> Tensor:
     """Σ_j value_j ⊗ w_j over each group behind what is put off; no padding was removed. Shapes: w (P, K, W) → (P, 4, C, W)"""
     tensors, activation, groups = as_loops_want(before)
     if not loops_run_on(before[0]):
-        real, imaginary = activated(*before)
-        return torch.einsum("pkdc,pkw->pdcw", torch.cat([real[:, None], imaginary], 1)[groups.place], w)
-    out: Tensor = by_hand(_outer_sum, _outer_sum_back, (*tensors, w.contiguous()), activation, groups)
-    return out
+        return torch.einsum("pkdc,pkw->pdcw", joined(activated(*before))[groups.place], w)
+    return joined(by_hand(_outer_sum, _outer_sum_back, (*tensors, w.contiguous()), activation, groups))
+
+
+def joined(both: tuple[Tensor, Tensor]) -> Tensor:
+    """Real parts (P, *) and imaginary ones (P, 3, *) in one tensor (P, 4, *)."""
+    return torch.cat([both[0][:, None], both[1]], 1)

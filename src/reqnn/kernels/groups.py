@@ -12,8 +12,7 @@ from torch import Tensor
 
 from reqnn.kernels.run import loops_run_on
 
-ROWS = 4096  # rows that are worked on at a time: their features stay in the cache between one layer and the next
-NUMBERS = 2**20  # rows times channels, likewise
+ROWS = 1024  # rows that are worked on at a time: their features stay in the cache between one layer and the next
 
 
 @dataclass(frozen=True, eq=False)
@@ -102,11 +101,11 @@ class Groups:
         """All centres."""
         return Chunk(self, 0, self.centres, slice(0, self.rows))
 
-    def chunks(self, channels: int) -> Iterator[Chunk]:
-        """All centres in their order, some thousand rows at a time, fewer if there are many channels."""
-        starts, first, rows = self.start.numpy(), 0, min(ROWS, NUMBERS // channels)
+    def chunks(self) -> Iterator[Chunk]:
+        """All centres in their order, about a thousand rows at a time."""
+        starts, first = self.start.numpy(), 0
         while first < self.centres:
-            last = int(starts.searchsorted(starts[first] + rows, side="right")) - 1
+            last = int(starts.searchsorted(starts[first] + ROWS, side="right")) - 1
             last = min(max(last, first + 1), self.centres)
             yield Chunk(self, first, last, slice(int(starts[first]), int(starts[last])))
             first = last

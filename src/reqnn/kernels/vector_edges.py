@@ -36,7 +36,7 @@ def _lengths(y: Tensor, z: Tensor, groups: Groups) -> Tensor:
 
 def _lengths_back(gradient: Tensor, y: Tensor, z: Tensor, groups: Groups) -> tuple[Tensor, Tensor]:
     ends, (of_lengths, of_squares) = Ends(y, z), gradient.to(y.dtype)
-    for chunk in groups.chunks(y.shape[2]):
+    for chunk in groups.chunks():
         of_e = ends.room(chunk)
         run(vector_loops.measure_back, y, z, *groups.weighted, chunk.first, chunk.last, of_lengths, of_squares, of_e)
         ends.take(of_e, chunk)
@@ -134,7 +134,7 @@ def _activated(*inputs: Any) -> Tensor:
 def _activated_back(gradient: Tensor, *inputs: Any) -> tuple:
     *tensors, groups = inputs
     pull = _Pull(tuple(tensors))
-    for chunk in groups.chunks(tensors[0].shape[2]):
+    for chunk in groups.chunks():
         pull.take(gradient[chunk.part], chunk)
     return pull.finish()
 
@@ -150,7 +150,7 @@ def activated(y: Tensor, z: Tensor | None, pending: Pending, groups: Groups) -> 
 
 def _chunks(tensors: Sequence[Tensor], groups: Groups) -> Rows:
     """All rows behind what is put off."""
-    for chunk in groups.chunks(tensors[0].shape[2]):
+    for chunk in groups.chunks():
         h = tensors[0].new_empty(len(chunk), *tensors[0].shape[1:])
         run(vector_loops.activate, *tensors, *chunk.where, h)
         yield h, chunk
@@ -185,7 +185,7 @@ def _mean(*inputs: Any) -> Tensor:
 def _mean_back(gradient: Tensor, *inputs: Any) -> tuple:
     *tensors, groups = inputs
     pull = _Pull(tuple(tensors), pooled=True)
-    for chunk in groups.chunks(tensors[0].shape[2]):
+    for chunk in groups.chunks():
         pull.take(gradient, chunk)
     return pull.finish()
 

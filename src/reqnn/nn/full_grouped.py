@@ -15,7 +15,6 @@ from torch import Tensor
 
 from reqnn.kernels import full_edges, full_layers
 from reqnn.kernels.edges import rows as edge_rows
-from reqnn.kernels.edges import summed_outer
 from reqnn.kernels.full_edges import Activation, Measured
 from reqnn.kernels.full_layers import First
 from reqnn.kernels.groups import Chunk
@@ -154,18 +153,14 @@ class FullGrouped(OnGroups):
 
     def values(self) -> Tensor:
         """All rows, (R, 4, C)."""
-        real, imaginary = self.rows()
-        return torch.cat([real[:, None], imaginary], 1)
+        return full_layers.joined(self.rows())
 
     def outer_sum(self, weights: Tensor) -> Tensor:
         """Σ_j value_j ⊗ w_j over the neighbours. Shapes: weights (P, K, W) → (P, 4, C, W)"""
         if not self._walks:
             return full_layers.outer_sum(self._behind(), weights)
-        rows = (
-            (torch.cat([real[:, None], imaginary], 1), chunk)
-            for (real, imaginary), chunk in self.walk(self._activated(Steps()))
-        )
-        return summed_outer(rows, weights, self.groups)
+        both = full_layers.summed_of_both(self.walk(self._activated(Steps())), weights, self.groups)
+        return full_layers.joined(both)
 
     # -- a chunk of rows at a time, without gradients ------------------------------------------------------------------
 

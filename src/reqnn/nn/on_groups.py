@@ -62,7 +62,7 @@ class OnGroups(Summed):
 
     def walk(self, step: Step) -> Iterator[tuple[Any, Chunk]]:
         """What a step gives for all chunks."""
-        return ((step(chunk), chunk) for chunk in self.groups.chunks(self.width))
+        return ((step(chunk), chunk) for chunk in self.groups.chunks())
 
     @property
     def places(self) -> torch.Size:

@@ -175,7 +175,11 @@ def _in_windows(x: Tensor, windows: list[Windows]) -> Tensor:
 
 def _pool_windows(pooling: Pooling, x: Q, windows: list[Windows], return_indices: bool) -> Any:
     """Pool each window: an axis of its own."""
-    sizes = x.stored_shape[-len(windows) :]
+    axes = len(windows)
+    if not return_indices and all(places[0] == 1 for places in windows):  # over everything: one axis, in no other order
+        found: Any = pooling.over(flatten(x, -axes) if axes > 1 else x, -1, keepdim=True)[0]
+        return found if axes == 1 else found.reshape(*x.user_shape[:-axes], *[1] * axes)
+    sizes = x.stored_shape[-axes:]
     laid = x.like(_in_windows(x.components, windows), x.axis, x.vectors)
     laid.channel_axis = x.channel_axis
     places = None
