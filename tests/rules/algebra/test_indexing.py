@@ -214,6 +214,11 @@ def test_what_cuts_a_vector_raises(name):
         CUTS[name](from_real(numbers(2, 4, 6), -1))
 
 
+def _read_after_write(out, place, value):
+    out[place] = value
+    return out + out
+
+
 OTHER_KINDS = {
     "where with numbers": lambda x: torch.where(MASK.view(4, 1, 1), x, 1.0),
     "where with a real tensor": lambda x: torch.where(MASK.view(4, 1, 1), x, torch.ones(SHAPE)),
@@ -221,7 +226,7 @@ OTHER_KINDS = {
     "masked_fill with a number": lambda x: x.masked_fill(MASK.view(4, 1, 1), 2.0),
     "assignment of numbers": lambda x: x.__setitem__(0, 1.0),
     "assignment of real numbers": lambda x: x.__setitem__(0, torch.ones(4, 3, 5).double()),
-    "assignment into a real tensor": lambda x: torch.ones(SHAPE).double().__setitem__(0, x[0]),
+    "assignment into a part of a real tensor": lambda x: _read_after_write(torch.ones(SHAPE).double(), 0, x[0]),
     "quaternions as an index": lambda x: x[x],
     "scatter_add into a real tensor": lambda x: torch.ones(SHAPE).scatter_add(1, torch.zeros(SHAPE).long(), x),
     "index_add of real numbers": lambda x: x.index_add(1, PICK, torch.ones(2, 3, 3, 5)),
