@@ -1,5 +1,7 @@
 """Hypothesis draws the same examples in every run; each worker of pytest-xdist keeps to one core; fixtures of a small run."""
 
+import os
+
 import pytest
 import torch
 from hypothesis import settings
@@ -12,6 +14,7 @@ from reqnn.train import run as run_files
 settings.register_profile("reqnn", derandomize=True, deadline=None, max_examples=25)
 settings.load_profile("reqnn")
 torch.set_num_threads(1)
+os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")  # some virtual machines announce AMX and crash in it
 
 POINTS = 48
 
