@@ -81,7 +81,7 @@ def preset(name: str, model: str | None = None, **settings: Any) -> TrainConfig:
     else:
         options = dict(_QUICK_OPTIONS.get(model, {}))
         if settings.get("points", _SAMPLED) <= options.get("sample", 0):
-            del options["sample"]  # nothing to sample from
+            options.pop("sample", None)  # nothing to sample from
         values = {**_QUICK, "options": options, "rule_options": dict(CONSTANTS.get(settings.get("rules", "paper"), {}))}
         values |= {"points": _SAMPLED} if {"sample", "npoint"} & options.keys() else {}
         values |= {"points": 1024, "batch": 4} if task == "normals" else {}  # a target per point: few clouds make a batch
