@@ -97,6 +97,6 @@ def test_a_cloud_far_from_those_of_the_training_is_warned_of_once():
         warnings.simplefilter("error")
         net(points)
         net.predict(1000 * points + 1e4)
-        with pytest.warns(UserWarning, match=r"up to 1\.\de\+04 .* net.predict"):
+        with pytest.warns(UserWarning, match=r"up to 1\.\d+e\+04 .* net.predict"):
             net(1000 * points + 1e4)
         net(1000 * points + 1e4)  # once is enough
