@@ -25,7 +25,7 @@ class LostMachine(Command):
         python -m experiments lost-machine --clouds 10000
     """
 
-    network: str = "dgcnn.paper.3d-mnist"
+    network: str = "dgcnn.full.scanned"
     """Name of weights, or a run."""
     clouds: int = 1000
     """How many."""

@@ -22,7 +22,7 @@ from reqnn.pretrained import classify
 
 MISSING = [name for name in ("pyarrow", "ray") if importlib.util.find_spec(name) is None]
 pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"pip install 'reqnn[ray]': {', '.join(MISSING)} missing")
-NET = "dgcnn.paper.3d-mnist"
+NET = "dgcnn.full.scanned"
 
 
 def rows(folder):
@@ -109,7 +109,7 @@ def test_every_cloud_is_answered_once_though_a_machine_is_lost(cluster, scans, t
 
     made, nodes = cluster
     net = reqnn.load(NET)
-    job, shards = Job("predict", str(tmp_path / "out"), 64, top=2), find_shards([str(scans)], 2)
+    job, shards = Job("predict", str(tmp_path / "out"), 256, top=2), find_shards([str(scans)], 2)
     weights = hashlib.sha256(b"".join(x.numpy().tobytes() for x in net.state_dict().values())).hexdigest()
     used, answered, failed = [], 0, 0
     for done in ray_engine.answer_shards(job, net, job.begin(shards, f"{NET} {weights}"), workers=2):
@@ -123,7 +123,7 @@ def test_every_cloud_is_answered_once_though_a_machine_is_lost(cluster, scans, t
     counts = Counter(row["files"] for row in [*results, *lost])
     assert counts == Counter(name for shard in shards for name in shard.names)  # each exactly once
     assert sorted(Path(row["files"]).name for row in lost) == ["broken.npy", "seven.parquet#6"]
-    expected = {answer["file"]: answer for answer in classify(net, [scans / "3.npy"], 64, 2)}
+    expected = {answer["file"]: answer for answer in classify(net, [scans / "3.npy"], 256, 2)}
     (found,) = [row for row in results if row["files"] in expected]
     top = expected[found["files"]]["top"]
     assert found["classes"] == [one["class"] for one in top]
@@ -131,7 +131,7 @@ def test_every_cloud_is_answered_once_though_a_machine_is_lost(cluster, scans, t
 
     # the same job again computes what is missing only
     (tmp_path / "out/results/part-0000003.parquet").unlink()
-    words = [str(scans), "--engine", "ray", "--out", str(tmp_path / "out"), "--shard", "2", "--points", "64", "--top", "2"]
+    words = [str(scans), "--engine", "ray", "--out", str(tmp_path / "out"), "--shard", "2", "--points", "256", "--top", "2"]
     assert cli.main(["predict", *words, "--weights", NET, "--workers", "1"]) == 0
     assert f"{len(shards) - 1} of {len(shards)} shards were there" in capsys.readouterr().out
     assert rows(tmp_path / "out/results") == results
