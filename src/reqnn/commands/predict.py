@@ -54,7 +54,7 @@ class Predict(OnRay, Command):
     robust: bool = False
     """Leave out points far from all others: a stray one would shrink the object into the centre."""
     precision: Literal["float64", "float32"] = "float64"
-    """In float64 near ties are not decided by rounding, which changes with the orientation; float32 takes 0.6 of the time."""
+    """In float64 near ties are not decided by rounding, which changes with the orientation; float32 is faster."""
     seed: int = 0
     """Seed of the choice of points and of the rotations."""
     json: Annotated[str | None, optional("FILE")] = None

@@ -66,13 +66,15 @@ def rotating_outputs(
 
 def unclear_outputs(expected: Any, rotating: Sequence[bool], stated: bool) -> list[str]:
     """A note for each kind of output that does not rotate and may be meant to; none if the user has `stated` which do."""
+    if stated:
+        return []
     shapes = [leaf.shape for leaf, rotates in zip(leaves(expected), rotating, strict=True) if is_numbers(leaf) and not rotates]
     notes = []
-    if not stated and any(len(shape) == 2 and shape[1] == 3 for shape in shapes):
+    if any(len(shape) == 2 and shape[1] == 3 for shape in shapes):
         notes.append(
             "an output (B, 3) is taken for three real numbers, such as logits, and does not rotate; if it is a direction or a "
             "position, pass outputs= with 'vectors' for it"
         )
-    if not stated and any(shape[-2:] == (3, 3) for shape in shapes):
+    if any(shape[-2:] == (3, 3) for shape in shapes):
         notes.append("outputs (…, 3, 3) do not rotate: a matrix A that belongs to the cloud would have to become R·A·Rᵀ")
     return notes
