@@ -7,7 +7,7 @@ import reqnn
 
 LAYERS = (  # from low to high; packages of one line do not import each other
     "errors version defaults",
-    "extras importing",
+    "extras importing memory",
     "quaternion provenance kernels",
     "points",
     "tensor",

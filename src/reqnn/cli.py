@@ -12,6 +12,7 @@ from reqnn.commands import COMMANDS, Command
 from reqnn.commands.base import BAD_INPUT, INTERRUPTED, OK, UNEXPECTED
 from reqnn.commands.experiments import hand_over
 from reqnn.errors import ReqnnError, Stopped
+from reqnn.memory import keep_freed_memory
 from reqnn.version import __version__
 
 DESCRIPTION = "Rotation-equivariant, permutation-invariant networks for 3D point clouds, revised from ordinary ones."
@@ -49,6 +50,8 @@ def main(
                 return OK
             if commands is COMMANDS and (code := hand_over(words)) is not None:
                 return code
+            if commands is COMMANDS:  # benchmarks among the experiments run as a user's process does
+                keep_freed_memory()
             command = parse(words, commands, prog, text)
             debug = command.debug
             return command.run()

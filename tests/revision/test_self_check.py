@@ -11,6 +11,7 @@ import reqnn
 from networks import order_dependent as wrong
 from networks.classifiers import Functional
 from reqnn import NoRuleError, SelfCheckError
+from reqnn.kernels import run as kernels
 
 POINTS = torch.randn(4, 3, 24, generator=torch.Generator().manual_seed(0))
 WRONG = [
@@ -153,3 +154,16 @@ def test_the_check_is_cheap():
         points.append(sum(calls))
     assert points[1] - points[0] == 3 * (512 // 4 + 1), points
     assert points[0] >= 2 * 512  # the original, and a dry run that is three times as wide
+
+
+def test_revise_compiles_no_loops(monkeypatch):
+    """Compiling takes longer than the few passes of `revise`."""
+
+    def refuse(*arguments):
+        raise AssertionError("a compiled loop ran")
+
+    model, points = reqnn.create_model("dgcnn", width=0.125, k=4), torch.randn(4, 24, 3)
+    monkeypatch.setattr(kernels, "run", refuse)
+    net = reqnn.revise(model, points)
+    with pytest.raises(AssertionError, match="compiled loop"):
+        net(points)

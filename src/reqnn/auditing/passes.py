@@ -19,7 +19,7 @@ from reqnn.version import __version__
 
 _TOLERANCES = {torch.float64: 1e-9, torch.float32: 1e-4}
 _LEAST_SPREAD = 1e-6
-_IN_TRAINING = 8  # passes with random rotations, and with the cube's, in training mode: only the statistics differ there
+_IN_TRAINING = 4  # passes with random rotations, and with the cube's, in training mode: only the statistics differ there
 _MOST_ALONE = 8  # clouds that are also run by themselves
 
 
@@ -49,7 +49,7 @@ def audit(
         net: any `nn.Module`. Quaternion features must rotate, real ones of a revised network must not change; in other
             networks real features may do either (rotate on an axis of size 3).
         points: the inputs of the network, a tuple if there are several; (B, N, 3), (B, 3, N) or (N, 3).
-        rotations: number of random rotations; in training mode at most 8 of these, of the cube's and of the orders.
+        rotations: number of random rotations; in training mode at most 4 of these, of the cube's and of the orders.
         seed: for rotations, orders, and random numbers of the network.
         dtype: of the copy.
         vector_axis: the axis that holds the vectors; known for a revised network.

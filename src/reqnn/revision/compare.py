@@ -7,7 +7,7 @@ at least √tiny of the dtype (1e-154 in float64), below which norms underflow.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
@@ -21,6 +21,7 @@ from reqnn.tensor import QuaternionTensor
 from reqnn.tensor.nested import leaves
 
 _MOST_AXES = 3  # of points, in one layer's output
+_PIECE = 2**16  # entries that are compared at a time
 
 
 @dataclass(frozen=True)
@@ -62,11 +63,27 @@ def relative_error(value: Tensor, expected: Tensor, scale: float) -> float:
         return math.inf
     if value.numel() == 0:
         return 0.0
-    difference = float((value.double() - expected.double()).abs().max())
-    if math.isfinite(difference):
-        return difference / scale
-    difference = float(torch.where(value == expected, 0.0, (value.double() - expected.double()).abs()).max())
-    return difference / scale if math.isfinite(difference) else math.inf
+    largest = max(_largest_difference(a, b) for a, b in _pieces(value, expected))
+    return largest / scale if math.isfinite(largest) else math.inf
+
+
+def _largest_difference(a: Tensor, b: Tensor) -> float:
+    difference = (a.double() - b.double()).abs_()
+    largest = float(difference.max())
+    if not math.isfinite(largest):
+        largest = float(difference.masked_fill_(a == b, 0.0).max())
+    return largest if math.isfinite(largest) else math.inf
+
+
+def _pieces(value: Tensor, expected: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+    """Both tensors in parts that stay in the cache, along the axis of the largest stride."""
+    if value.numel() <= _PIECE:
+        yield value, expected
+        return
+    axis = max((a for a, size in enumerate(value.shape) if size > 1), key=value.stride)
+    count = min(value.shape[axis], -(-value.numel() // _PIECE))
+    for pair in zip(value.chunk(count, axis), expected.chunk(count, axis), strict=True):
+        yield from _pieces(*pair)
 
 
 def relative_spread(value: Tensor, reference: Tensor, scale: float) -> float:
@@ -195,10 +212,12 @@ def _rotator(axis: int, split: _Split) -> Expect:
             entries = entries.movedim(0, -1).reshape(3, 3, *shape)
         else:
             entries = entries.reshape(3, 3, *[1] * (reference.dim() - 1))
-        parts = reference.movedim(axis, 0)
+        parts, rotated = reference.movedim(axis, 0), reference.clone()
         # no matrix product: for (3, 3) @ (3, M) threads cost more than the work
-        rotated = entries[:, 0] * parts[-3] + entries[:, 1] * parts[-2] + entries[:, 2] * parts[-1]
-        return torch.cat([parts[:-3], rotated]).movedim(0, axis)
+        for row, target in zip(entries, rotated.movedim(axis, 0)[-3:], strict=True):
+            torch.mul(row[0], parts[-3], out=target)
+            target.addcmul_(row[1], parts[-2]).addcmul_(row[2], parts[-1])
+        return rotated
 
     return expect
 

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from reqnn.errors import InputError, NoRuleError
+from reqnn.kernels import run as kernels
 from reqnn.revision.choices import Block, Choices
 from reqnn.revision.cloning import Workspace, copy_of
 from reqnn.revision.dry_run import HeadWanted, VectorsLost, dry_run, example_for
@@ -123,7 +124,8 @@ def revise(
         plan = Plan(twin)
         plan.keep, plan.parts = choices.keep, choices.parts
         try:
-            dry_run(net, plan, args, choices.rotating, choices.keep, model)
+            with kernels.switched(False):  # compiling loops takes longer than these few passes
+                dry_run(net, plan, args, choices.rotating, choices.keep, model)
             break
         except (RealBefore, VectorsLost, HeadWanted, UsedInParts, NoRuleError) as event:
             choices.learn(event, twin)
@@ -141,7 +143,8 @@ def revise(
         kept = ", ".join(f"{name}.{attribute}".lstrip(".") for name, attribute in unseen)
         net.report.notes.append(f"layers in plain lists, which PyTorch neither trains nor saves, are a ModuleList: {kept}")
     if check:
-        net.report.notes += self_check(net, model, example_for(args, twin))
+        with kernels.switched(False):
+            net.report.notes += self_check(net, model, example_for(args, twin))
     return net
 
 
