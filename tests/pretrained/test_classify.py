@@ -24,7 +24,7 @@ def test_a_rotated_mesh_has_the_same_points_rotated(name, ending, tmp_path):
     vertices, faces = solids()[name]
     upright = cloud_in_any_pose(write(tmp_path / f"upright{ending}", vertices, faces), 256)
     assert upright.shape == (256, 3)
-    assert upright.dtype == torch.float32
+    assert upright.dtype == torch.float64
     assert upright.norm(dim=1).max() <= 1 + 1e-6
     for i, rotation in enumerate(rotations(4)):
         rotated = cloud_in_any_pose(write(tmp_path / f"rotated{i}{ending}", 3 * vertices @ rotation.T - 5, faces), 256)
@@ -40,7 +40,7 @@ def test_a_rotated_cloud_has_the_same_points_rotated(ending, tmp_path):
     upright = cloud_in_any_pose(write(tmp_path / f"upright{ending}", vertices), 64)
     for i, rotation in enumerate(rotations(4)):
         rotated = cloud_in_any_pose(write(tmp_path / f"rotated{i}{ending}", vertices @ rotation.T), 64)
-        torch.testing.assert_close(rotated.double(), upright.double() @ torch.from_numpy(rotation).T, rtol=0, atol=1e-6)
+        torch.testing.assert_close(rotated.double(), upright.double() @ torch.from_numpy(rotation).T, rtol=0, atol=1e-12)
 
 
 def test_points_and_seed(tmp_path):

@@ -54,8 +54,8 @@ def choose_points(
     return np.sort(np.concatenate([np.repeat(np.arange(count), times), part]))
 
 
-def normalise(cloud: np.ndarray, where: str) -> np.ndarray:
-    """A cloud (N, 3) centred on its mean and scaled to the unit sphere, in float32."""
+def normalise(cloud: np.ndarray, where: str, dtype: type[np.floating] = np.float32) -> np.ndarray:
+    """A cloud (N, 3) centred on its mean and scaled to the unit sphere."""
     size = float(np.abs(cloud).max())
     if not np.isfinite(size):
         raise InputError(f"{where} holds NaN or infinite coordinates; remove those points first")
@@ -65,4 +65,4 @@ def normalise(cloud: np.ndarray, where: str) -> np.ndarray:
     if not radius > 1e-12:
         what = f"{where}: its {len(cloud)} points coincide, so it cannot be scaled"
         raise InputError(f"{what}; remove the file, ask for more points, or pass normalize=False")
-    return (centred / radius).astype(np.float32)
+    return (centred / radius).astype(dtype)

@@ -53,7 +53,7 @@ def cloud_in_any_pose(
     drop_nan: bool = False,
     robust: bool = False,
 ) -> Tensor:
-    """The cloud (points, 3) float32 of a file, centred and in the unit sphere; a rotated copy gives the same points, rotated.
+    """The cloud (points, 3) float64 of a file, centred and in the unit sphere; a rotated copy gives the same points, rotated.
 
     Random numbers depend on the seed and the number of faces or points only, not on coordinates; a mesh is sampled by the
     areas of its faces in the order of the file. A cloud with fewer points is used as it is. `rotation` (3, 3) rotates the
@@ -67,7 +67,7 @@ def cloud_in_any_pose(
     if shape.faces is not None:
         random = stream("surface", seed, len(shape.faces))
         dense, _ = sample_surface(vertices, shape.faces, max(points, DENSE), random, where)
-        return torch.from_numpy(normalise(dense, where)[:points])
+        return torch.from_numpy(normalise(dense, where, np.float64)[:points])
     if robust:
         vertices = vertices[inliers(torch.from_numpy(vertices)[None])[0].numpy()]
     return cloud_of_vertices(vertices, points, seed, where)
@@ -76,7 +76,8 @@ def cloud_in_any_pose(
 def cloud_of_vertices(vertices: np.ndarray, points: int, seed: int, where: str) -> Tensor:
     """The same for points (V, 3) that are in memory."""
     count = len(vertices)
-    return torch.from_numpy(normalise(vertices, where)[choose_points(count, min(points, count), seed, count, where)])
+    near = normalise(vertices, where, np.float64)
+    return torch.from_numpy(near[choose_points(count, min(points, count), seed, count, where)])
 
 
 def classify(

@@ -80,7 +80,7 @@ def scanned_object(name: str, points: int) -> Shown:
 
 def read_file(path: Path, points: int) -> Shown:
     """A mesh or a cloud in a file."""
-    return Shown(path.name, cloud_in_any_pose(path, points))
+    return Shown(path.name, cloud_in_any_pose(path, points).float())
 
 
 def read_upload(name: str, content: bytes, points: int) -> Shown:
