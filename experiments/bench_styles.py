@@ -191,7 +191,7 @@ def table(records: list[Record], options: BenchStyles) -> Table:
     cells = [[*map(str, where), *(row[variant] for variant in head[3:])] for where, row in rows.items()]
     return Table(
         options.out.stem,
-        "Networks in other people's styles: time, products and memory, revisions relative to the original (median and quartiles)",
+        "Networks in other people's styles: time, products, memory; revisions relative to the original (median and quartiles)",
         head,
         [[Cell(text) for text in row] for row in cells],
         records,
