@@ -51,16 +51,16 @@ def _pulled(y, z, j, i, count, given, q, out):  # type: ignore[no-untyped-def]
         for c in range(n):
             out[q, d, n + c] = given[q, n + c] * _part(y, z, j, i, d, c)
     if y.shape[2] == 3 * count:
-        for d in range(np.uint64(3)):
-            a, b = (d + one) % np.uint64(3), (d + two) % np.uint64(3)
+        for part in range(np.uint64(3)):
+            a, b = (part + one) % np.uint64(3), (part + two) % np.uint64(3)
             for c in range(n):
-                out[q, d, n + n + c] = zero
+                out[q, part, n + n + c] = zero
             for block in range(np.uint64(3)):
                 at, u, v = block * n, (block + one) % np.uint64(3) * n, (block + two) % np.uint64(3) * n
                 for c in range(n):
                     cross = _part(y, z, j, i, a, u + c) * _part(y, z, j, i, b, v + c)
                     cross -= _part(y, z, j, i, b, u + c) * _part(y, z, j, i, a, v + c)
-                    out[q, d, at + c] += given[q, n + n + c] * cross
+                    out[q, part, at + c] += given[q, n + n + c] * cross
 
 
 @loop(fastmath={"contract"})
