@@ -7,7 +7,7 @@ compares two runs of the same round; reported are its median and quartiles.
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -17,6 +17,7 @@ from reqnn.commands.base import OK, Command, console
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+    from experiments.bench.measure import Call
     from experiments.harness.table import Table
 
 ORIGINAL = "original"
@@ -47,6 +48,8 @@ class BenchStyles(Command):
     """inference (eval mode, no gradients) or training (forward, cross-entropy, backward)."""
     memory: bool = False
     """Measure the peak memory of a training step too."""
+    products: bool = False
+    """Count the multiplications of all matrix products too: no implementation of the same rules can be far below them."""
     threads: int = 2
     """Threads of torch."""
     seed: int = 0
@@ -127,6 +130,21 @@ def measure(style: str, batch: int, mode: str, options: BenchStyles) -> Iterator
     where = {"style": style, "batch": batch, "points": options.points, "mode": mode}
     for variant in (ORIGINAL, *options.rules):
         yield as_record(timings[variant], timings[ORIGINAL], **where)
+    if options.products:
+        yield from counts([call for call in calls if not timings[call.name].skipped], where, options)
+
+
+def counts(calls: Sequence[Call], where: Record, options: BenchStyles) -> Iterator[Record]:
+    """Count the multiplications of the products of every call, and relative to the original's."""
+    from experiments.bench.multiplications import multiplications
+
+    found = {call.name: multiplications(call.run) for call in calls}
+    base = found.get(ORIGINAL)
+    for variant in (ORIGINAL, *options.rules):
+        count = found.get(variant)
+        relative = {"median": count / base} if count and base else None
+        record = {**where, "mode": f"{where['mode']}, products", "variant": variant, "multiplications": count}
+        yield {**record, "relative": relative, "skipped": None if count else "not run"}
 
 
 def memory_records(style: str, batch: int, options: BenchStyles) -> list[Record]:
@@ -173,7 +191,7 @@ def table(records: list[Record], options: BenchStyles) -> Table:
     cells = [[*map(str, where), *(row[variant] for variant in head[3:])] for where, row in rows.items()]
     return Table(
         options.out.stem,
-        "Networks in other people's styles: time and memory, revisions relative to the original (median and quartiles)",
+        "Networks in other people's styles: time, products, memory; revisions relative to the original (median and quartiles)",
         head,
         [[Cell(text) for text in row] for row in cells],
         records,
@@ -183,13 +201,15 @@ def table(records: list[Record], options: BenchStyles) -> Table:
 
 
 def shown(record: Record) -> str:
-    """What was measured: time or memory of the original, ratios of the others."""
+    """What was measured: time, memory or multiplications of the original, ratios of the others."""
     from experiments.bench.measure import spread
 
     if record["skipped"]:
         return "failed"
     if record["variant"] == ORIGINAL:
-        peak = record.get("peak_bytes")
+        peak, count = record.get("peak_bytes"), record.get("multiplications")
+        if count:
+            return f"{count / 1e9:.1f} · 10⁹"
         return f"{peak / 2**20:.0f} MiB" if peak else f"{spread(record['seconds']).median:.3f} s"
     ratio = record["relative"] or {}
     quartiles = f" ({ratio['low']:.2f}–{ratio['high']:.2f})" if "low" in ratio else ""

@@ -22,36 +22,37 @@ CHUNK = 32  # channels that one task of a scatter owns
 SEARCHED = 64  # channels that one task of a search owns
 
 
-@compiled(fastmath={"contract"})
-def _sum(y, z, j, i, room):  # type: ignore[no-untyped-def]
-    """y[j] + z[i], (3, C)."""
-    for d in range(3):
-        for c in range(room.shape[1]):
-            room[d, c] = y[j, d, c] + z[i, d, c]
+@compiled
+def _place(z, neighbour, r):  # type: ignore[no-untyped-def]
+    """Which row of y an edge reads: that of its neighbour, or r itself if rows are stored."""
+    return np.uint64(neighbour[r]) if z.shape[0] else np.uint64(r)
 
 
 @compiled(fastmath={"contract"})
-def _edge(y, z, j, i, r, room):  # type: ignore[no-untyped-def]
-    """The feature (3, C) of one row."""
-    if z.shape[0] == 0:
-        return y[r]
-    _sum(y, z, j, i, room)
-    return room
+def _part(y, z, j, i, d, c):  # type: ignore[no-untyped-def]
+    """One number of y[j] + z[i], or of the stored row y[j]; indices are unsigned: any check for negative ones costs vectors."""
+    return y[j, d, c] + z[i, d, c] if z.shape[0] else y[j, d, c]
+
+
+@compiled(fastmath={"contract"})
+def _edge(y, z, j, i, c):  # type: ignore[no-untyped-def]
+    """One channel of y[j] + z[i], or of the stored row y[j]."""
+    return _part(y, z, j, i, 0, c), _part(y, z, j, i, 1, c), _part(y, z, j, i, 2, c)
 
 
 @loop(fastmath={"contract", "reassoc"})
 def power(y, z, neighbour, start, weight, sums):  # type: ignore[no-untyped-def]
     """Σ weight·‖e‖² over all rows, (blocks, C)."""
-    centres, channels = start.shape[0] - 1, y.shape[2]
+    centres, channels = start.shape[0] - 1, np.uint64(y.shape[2])
     size = (centres + sums.shape[0] - 1) // sums.shape[0]
     for block in prange(sums.shape[0]):
-        total, room = np.zeros(channels, y.dtype), np.empty((3, channels), y.dtype)
+        total = np.zeros(y.shape[2], y.dtype)
         for i in range(block * size, min((block + 1) * size, centres)):
             for r in range(start[i], start[i + 1]):
-                e, w = _edge(y, z, neighbour[r], i, r, room), weight[r]
-                e0, e1, e2 = e[0], e[1], e[2]
+                j, k, w = _place(z, neighbour, r), np.uint64(i), weight[r]
                 for c in range(channels):
-                    total[c] += w * (e0[c] * e0[c] + e1[c] * e1[c] + e2[c] * e2[c])
+                    d, e, f = _edge(y, z, j, k, c)
+                    total[c] += w * (d * d + e * e + f * f)
         for c in range(channels):
             sums[block, c] = total[c]
 
@@ -59,17 +60,17 @@ def power(y, z, neighbour, start, weight, sums):  # type: ignore[no-untyped-def]
 @loop(fastmath={"contract"})
 def relu(y, z, neighbour, start, first, last, s, bound, out):  # type: ignore[no-untyped-def]
     """ReLU(s·e) of the rows of some centres, (rows, 3, C)."""
-    channels, inverse = y.shape[2], y.dtype.type(1) / bound
+    channels, inverse = np.uint64(y.shape[2]), y.dtype.type(1) / bound
     for i in prange(first, last):
-        room = np.empty((3, channels), y.dtype)
         for r in range(start[i], start[i + 1]):
-            e, h = _edge(y, z, neighbour[r], i, r, room), out[r - start[first]]
+            j, k, q = _place(z, neighbour, r), np.uint64(i), np.uint64(r - start[first])
             for c in range(channels):
-                norm = s[c] * np.sqrt(e[0, c] * e[0, c] + e[1, c] * e[1, c] + e[2, c] * e[2, c])
+                d, e, f = _edge(y, z, j, k, c)
+                norm = s[c] * np.sqrt(d * d + e * e + f * f)
                 gain = s[c] if norm >= bound else s[c] * (norm * inverse)
-                h[0, c] = gain * e[0, c]
-                h[1, c] = gain * e[1, c]
-                h[2, c] = gain * e[2, c]
+                out[q, 0, c] = gain * d
+                out[q, 1, c] = gain * e
+                out[q, 2, c] = gain * f
 
 
 @loop(fastmath={"contract"})
@@ -78,25 +79,25 @@ def relu_back(y, z, neighbour, start, first, last, s, bound, gradient, slopes): 
 
     The length also changes along e: s²⟨e, g⟩/(‖e‖·bound)·e; at e = 0 nothing flows.
     """
-    channels, inverse, zero = y.shape[2], y.dtype.type(1) / bound, y.dtype.type(0)
+    channels, inverse, zero = np.uint64(y.shape[2]), y.dtype.type(1) / bound, y.dtype.type(0)
     tiny = y.dtype.type(np.finfo(y.dtype).tiny)
     for i in prange(first, last):
-        room, total = np.empty((3, channels), y.dtype), slopes[i - first]
+        total = slopes[i - first]
         total[:] = 0
         for r in range(start[i], start[i + 1]):
-            e, g = _edge(y, z, neighbour[r], i, r, room), gradient[r - start[first]]
+            j, k, q = _place(z, neighbour, r), np.uint64(i), np.uint64(r - start[first])
             for c in range(channels):
-                d, f, h = e[0, c], e[1, c], e[2, c]
-                u, v, w = g[0, c], g[1, c], g[2, c]
-                length, dot = np.sqrt(d * d + f * f + h * h), d * u + f * v + h * w
+                d, e, f = _edge(y, z, j, k, c)
+                u, v, w = gradient[q, 0, c], gradient[q, 1, c], gradient[q, 2, c]
+                length, dot = np.sqrt(d * d + e * e + f * f), d * u + e * v + f * w
                 share = s[c] * length * inverse
                 shrinks = s[c] * length < bound
                 gain = s[c] * share if shrinks else s[c]
                 along = s[c] * s[c] * inverse * dot / max(length, tiny) if shrinks else zero
                 total[c] += (share + share) * dot if shrinks else dot
-                g[0, c] = gain * u + along * d
-                g[1, c] = gain * v + along * f
-                g[2, c] = gain * w + along * h
+                gradient[q, 0, c] = gain * u + along * d
+                gradient[q, 1, c] = gain * v + along * e
+                gradient[q, 2, c] = gain * w + along * f
 
 
 @loop()
@@ -157,9 +158,9 @@ def longest_rows(x, start, weight, first, winner, out, sums):  # type: ignore[no
         chosen[:] = 0
         total[:] = 0
         for r in range(begin, end):
-            row, w, place = x[r - base], weight[r], np.int32(r - begin)
-            for c in range(channels):
-                length = row[0, c] * row[0, c] + row[1, c] * row[1, c] + row[2, c] * row[2, c]
+            at, w, place = np.uint64(r - base), weight[r], np.int32(r - begin)
+            for c in range(np.uint64(channels)):
+                length = x[at, 0, c] * x[at, 0, c] + x[at, 1, c] * x[at, 1, c] + x[at, 2, c] * x[at, 2, c]
                 total[c] += w * length
                 longer = length > best[c]
                 shorter = best[c] if longer else length

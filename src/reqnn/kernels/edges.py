@@ -159,11 +159,11 @@ def product(rows: Rows, weight: Tensor, groups: Groups, sums: Tensor | None = No
 
 def product_back(gradient: Tensor, rows: Rows, weight: Tensor, pull: Any) -> Tensor:
     """The way back through `product`: the gradient of W; that of h is passed to `pull`."""
-    of_weight = torch.zeros_like(weight)
+    of_weight, back = torch.zeros_like(weight), weight.T.contiguous()
     for h, chunk in rows:
         given, of_h = gradient[chunk.part], pull.room(chunk)
         of_weight += outer(given, h)
-        pull.take(times(given, weight.T, of_h), chunk)
+        pull.take(times(given, back, of_h), chunk)
     return of_weight
 
 
@@ -286,7 +286,7 @@ def _longest_linear(
 def _longest_linear_back(of_out: Tensor, of_sums: Tensor, *saved: Any) -> tuple:
     y, z, weight, mean, winner, power, c, groups = saved
     pull, tilted = _Pull(y, z, power, c), weight * (2 * of_sums).to(y.dtype)[:, None]
-    square = weight.T @ tilted  # Wᵀ t W
+    square = weight.T @ tilted  # Wᵀ t W, symmetric
     gram, partial = torch.zeros_like(square), y.new_zeros(TASKS, *weight.shape)
     for h, chunk in _chunks(y, z, power, c, groups):
         of_h, firsts = pull.room(chunk), groups.start[chunk.centres]
@@ -294,7 +294,7 @@ def _longest_linear_back(of_out: Tensor, of_sums: Tensor, *saved: Any) -> tuple:
         if groups.padded:  # the first row of a group that is not full counts more than once
             heavy = h[firsts - chunk.part.start]
             gram += outer(heavy * (groups.weight[firsts] - 1)[:, None, None], heavy)
-        times(h, square.T, of_h)
+        times(h, square, of_h)
         given = (winner[chunk.centres], of_out[chunk.centres], of_h, partial)
         run(edge_loops.longest_rows_back, h, weight, groups.start, groups.weight, chunk.first, *given)
         pull.take(of_h, chunk)

@@ -10,7 +10,7 @@ import numpy as np
 from numba import prange
 
 from reqnn.kernels.compile import compiled, loop
-from reqnn.kernels.edge_loops import _edge, _sum
+from reqnn.kernels.edge_loops import _edge, _part, _place
 from reqnn.kernels.full_loops import _found, _pulled
 from reqnn.kernels.tied_loops import kept_share
 
@@ -18,23 +18,18 @@ from reqnn.kernels.tied_loops import kept_share
 @loop(fastmath={"contract"})
 def invariants(y, z, neighbour, start, first, last, count, out):  # type: ignore[no-untyped-def]
     """The invariants of the rows of some centres: (rows, kinds·count)."""
-    width = y.shape[2]
     for i in prange(first, last):
-        room = np.empty((1, 3, width), y.dtype)
         for r in range(start[i], start[i + 1]):
-            _sum(y, z, neighbour[r], i, room[0])
-            _found(room, 0, count, out, r - start[first])
+            _found(y, z, np.uint64(neighbour[r]), np.uint64(i), count, out, np.uint64(r - start[first]))
 
 
 @loop(fastmath={"contract"})
 def invariants_back(y, z, neighbour, start, first, last, count, gradient, of_e):  # type: ignore[no-untyped-def]
     """The way back through `invariants` for the rows of some centres: (rows, 3, kinds·count)."""
-    width = y.shape[2]
     for i in prange(first, last):
-        room = np.empty((1, 3, width), y.dtype)
         for r in range(start[i], start[i + 1]):
-            _sum(y, z, neighbour[r], i, room[0])
-            _pulled(room, 0, count, gradient, r - start[first], of_e)
+            q = np.uint64(r - start[first])
+            _pulled(y, z, np.uint64(neighbour[r]), np.uint64(i), count, gradient, q, of_e)
 
 
 @loop(fastmath={"contract"})
@@ -66,31 +61,20 @@ def moments(s, weight, sums):  # type: ignore[no-untyped-def]
 
 
 @compiled(fastmath={"contract", "reassoc"})
-def _size(e, unit):  # type: ignore[no-untyped-def]
-    """1 / √(1/C Σ_c ‖e_c‖² + unit)."""
-    total = e.dtype.type(0)
-    for d in range(3):
-        row = e[d]
-        for c in range(row.shape[0]):
-            total += row[c] * row[c]
-    return e.dtype.type(1) / np.sqrt(total / e.dtype.type(e.shape[1]) + unit)
-
-
-@compiled(fastmath={"contract", "reassoc"})
-def _inner(a, b):  # type: ignore[no-untyped-def]
-    total = a.dtype.type(0)
-    for c in range(a.shape[0]):
-        total += a[c] * b[c]
-    return total
+def _size(y, z, j, i, unit):  # type: ignore[no-untyped-def]
+    """1 / √(1/C Σ_c ‖e_c‖² + unit), 1 if unit is 0."""
+    total, one = y.dtype.type(0), y.dtype.type(1)
+    for c in range(np.uint64(y.shape[2] if unit > 0 else 0)):
+        d, e, f = _edge(y, z, j, i, c)
+        total += d * d + e * e + f * f
+    return one / np.sqrt(total / y.dtype.type(y.shape[2]) + unit) if unit > 0 else one
 
 
 @compiled(fastmath={"contract"})
-def _gates(s, scale, shift, gated, factor, gate):  # type: ignore[no-untyped-def]
-    """factor·γ(u) of one row."""
-    one, half = s.dtype.type(1), s.dtype.type(0.5)
-    for c in range(s.shape[0]):
-        u = scale[c] * s[c] + shift[c]
-        gate[c] = factor * (half + half * u / np.sqrt(one + u * u)) if gated else factor
+def _gate(u, gated, factor):  # type: ignore[no-untyped-def]
+    """factor·γ(u)."""
+    one, half = type(u)(1), type(u)(0.5)
+    return factor * (half + half * u / np.sqrt(one + u * u)) if gated else factor
 
 
 @loop(fastmath={"contract"})
@@ -99,20 +83,19 @@ def activate(s, y, z, neighbour, start, first, last, scale, shift, unit, gated, 
 
     s, and y if z is empty, hold the rows of these centres only.
     """
-    channels, one = s.shape[1], s.dtype.type(1)
+    channels = np.uint64(s.shape[1])
     for i in prange(first, last):
-        room, gate = np.empty((3, channels), s.dtype), np.empty(channels, s.dtype)
         for r in range(start[i], start[i + 1]):
-            q = r - start[first]
-            e, here, out = _edge(y, z, neighbour[r], i, q, room), s[q], real[q]
-            _gates(here, scale, shift, gated, _size(e, unit) if unit > 0 else one, gate)
+            q, k = np.uint64(r - start[first]), np.uint64(i)
+            j = _place(z, neighbour, r) if z.shape[0] else q
+            factor = _size(y, z, j, k, unit)
             for c in range(channels):
-                u = scale[c] * here[c] + shift[c]
-                out[c] = u if u > 0 else slope * u
-            for d in range(3):
-                row, to = e[d], imaginary[q, d]
-                for c in range(channels):
-                    to[c] = gate[c] * row[c]
+                u, (d, e, f) = scale[c] * s[q, c] + shift[c], _edge(y, z, j, k, c)
+                gate = _gate(u, gated, factor)
+                real[q, c] = u if u > 0 else slope * u
+                imaginary[q, 0, c] = gate * d
+                imaginary[q, 1, c] = gate * e
+                imaginary[q, 2, c] = gate * f
 
 
 @loop(fastmath={"contract"})
@@ -123,29 +106,32 @@ def pool(  # type: ignore[no-untyped-def]
 
     s, and y if z is empty, hold the rows of these centres only; the results are those of all centres.
     """
-    channels, share = s.shape[1], s.dtype.type(1) / s.dtype.type(size)
+    channels, share = np.uint64(s.shape[1]), s.dtype.type(1) / s.dtype.type(size)
     for i in prange(first, last):
-        room, gate = np.empty((3, channels), s.dtype), np.empty(channels, s.dtype)
-        best, place = largest[i], winner[i]
+        best, place, k = largest[i], winner[i], np.uint64(i)
         best[:] = -np.inf
         place[:] = 0
         imaginary[i] = 0
         for r in range(start[i], start[i + 1]):
-            q, number = r - start[first], np.int32(r - start[i])
-            e, here = _edge(y, z, neighbour[r], i, q, room), s[q]
-            factor = share * weight[r]
-            if unit > 0:
-                factor *= _size(e, unit)
-            _gates(here, scale, shift, gated, factor, gate)
+            q, number = np.uint64(r - start[first]), np.int32(r - start[i])
+            j = _place(z, neighbour, r) if z.shape[0] else q
+            factor = share * weight[r] * _size(y, z, j, k, unit)
             for c in range(channels):
-                u = scale[c] * here[c] + shift[c]
-                larger = u > best[c]
+                u, (d, e, f) = scale[c] * s[q, c] + shift[c], _edge(y, z, j, k, c)
+                gate, larger = _gate(u, gated, factor), u > best[c]
                 place[c] = number if larger else place[c]
                 best[c] = u if larger else best[c]
-            for d in range(3):
-                row, total = e[d], imaginary[i, d]
-                for c in range(channels):
-                    total[c] += gate[c] * row[c]
+                imaginary[k, 0, c] += gate * d
+                imaginary[k, 1, c] += gate * e
+                imaginary[k, 2, c] += gate * f
+
+
+@compiled(fastmath={"contract", "reassoc"})
+def _inner(a, b):  # type: ignore[no-untyped-def]
+    total = a.dtype.type(0)
+    for c in range(np.uint64(a.shape[0])):
+        total += a[c] * b[c]
+    return total
 
 
 @loop(fastmath={"contract"})
@@ -175,13 +161,12 @@ def pull(  # type: ignore[no-untyped-def]
     that are tied. With the gradient g, γ′ = ½(1 + u²)^(−3/2) and the size f: u gets f·γ′·⟨g, e⟩, e f·γ·g − f³/C·Σ_c γ⟨g, e⟩·e.
     """
     of_s, of_e, sums = outputs
-    channels, pooled = s.shape[1], winner.shape[0] > 0
+    channels, pooled = np.uint64(s.shape[1]), winner.shape[0] > 0
     one, half, zero, width = s.dtype.type(1), s.dtype.type(0.5), s.dtype.type(0), s.dtype.type(s.shape[1])
     share, tied, rounding = one / s.dtype.type(size), one - kept_share(s), s.dtype.type(np.finfo(s.dtype).eps)
     for i in prange(first, last):
-        room, work = np.empty((3, channels), s.dtype), np.empty((6, channels), s.dtype)
+        once, twice, k, work = sums[i - first, 0], sums[i - first, 1], np.uint64(i), np.empty((6, s.shape[1]), s.dtype)
         gate, rise, dot, own, limit, count = work[0], work[1], work[2], work[3], work[4], work[5]
-        once, twice = sums[i - first, 0], sums[i - first, 1]
         once[:] = 0
         twice[:] = 0
         if pooled:
@@ -189,41 +174,36 @@ def pull(  # type: ignore[no-untyped-def]
                 best = scale[c] * s[start[i] + winner[i, c], c] + shift[c]
                 limit[c], count[c] = best - tied * abs(best) - rounding * abs(shift[c]), zero
             for r in range(start[i], start[i + 1]):
-                here = s[r]
+                p = np.uint64(r)
                 for c in range(channels):
-                    count[c] += weight[r] if scale[c] * here[c] + shift[c] >= limit[c] else zero
+                    count[c] += weight[p] if scale[c] * s[p, c] + shift[c] >= limit[c] else zero
         for r in range(start[i], start[i + 1]):
-            e, here, q = _edge(y, z, neighbour[r], i, r, room), s[r], r - start[first]
-            at, factor, shrink = i if pooled else q, share * weight[r] if pooled else one, zero
-            given, g0, g1, g2 = of_real[at], of_imaginary[at, 0], of_imaginary[at, 1], of_imaginary[at, 2]
-            e0, e1, e2, out = e[0], e[1], e[2], of_s[q]
+            j, p, q = _place(z, neighbour, r), np.uint64(r), np.uint64(r - start[first])
+            at, factor, shrink = k if pooled else q, share * weight[p] if pooled else one, zero
             for c in range(channels):
-                dot[c] = g0[c] * e0[c] + g1[c] * e1[c] + g2[c] * e2[c]
-            if gated:
-                for c in range(channels):
-                    u = scale[c] * here[c] + shift[c]
-                    k = one / np.sqrt(one + u * u)
-                    gate[c] = half + half * u * k
-                    rise[c] = half * k * k * k
-            else:
-                gate[:] = one
-                rise[:] = zero
+                d, e, f = _edge(y, z, j, k, c)
+                dot[c] = of_imaginary[at, 0, c] * d + of_imaginary[at, 1, c] * e + of_imaginary[at, 2, c] * f
+            for c in range(channels):
+                u = scale[c] * s[p, c] + shift[c]
+                root = one / np.sqrt(one + u * u)
+                gate[c] = half + half * u * root if gated else one
+                rise[c] = half * root * root * root if gated else zero
             if pooled:
                 for c in range(channels):
-                    own[c] = given[c] * weight[r] / count[c] if scale[c] * here[c] + shift[c] >= limit[c] else zero
+                    u = scale[c] * s[p, c] + shift[c]
+                    own[c] = of_real[at, c] * weight[p] / count[c] if u >= limit[c] else zero
             else:
                 for c in range(channels):
-                    own[c] = given[c] if scale[c] * here[c] + shift[c] > 0 else slope * given[c]
+                    own[c] = of_real[at, c] if scale[c] * s[p, c] + shift[c] > 0 else slope * of_real[at, c]
             if unit > 0:
-                f = _size(e, unit)
-                shrink = factor * f * f * f / width * _inner(gate, dot)
-                factor *= f
+                inverse = _size(y, z, j, k, unit)
+                shrink = factor * inverse * inverse * inverse / width * _inner(gate, dot)
+                factor *= inverse
             for c in range(channels):
                 of_u = factor * rise[c] * dot[c] + own[c]
                 once[c] += of_u
-                twice[c] += of_u * here[c]
-                out[c] = scale[c] * of_u
-            for d in range(3):
-                g, row, to = of_imaginary[at, d], e[d], of_e[q, d]
+                twice[c] += of_u * s[p, c]
+                of_s[q, c] = scale[c] * of_u
+            for d in range(np.uint64(3)):
                 for c in range(channels):
-                    to[c] = factor * gate[c] * g[c] - shrink * row[c]
+                    of_e[q, d, c] = factor * gate[c] * of_imaginary[at, d, c] - shrink * _part(y, z, j, k, d, c)

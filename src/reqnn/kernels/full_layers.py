@@ -89,10 +89,11 @@ def _first_back(
     gradient: Tensor, p: Tensor, q: Tensor, a: Tensor, b: Tensor, weight: Tensor, count: int, groups: Groups
 ) -> tuple[Tensor, ...]:
     ends, of_a, of_b, of_weight = Ends(p, q), torch.zeros_like(a), torch.zeros_like(b), torch.zeros_like(weight)
+    back = weight.T.contiguous()
     for chunk in groups.chunks():
         given, of_e = gradient[chunk.part], ends.room(chunk)
         of_weight += outer(given, _invariants(p, q, count, chunk))
-        run(full_edge_loops.invariants_back, p, q, *chunk.where, count, times(given, weight.T), of_e)
+        run(full_edge_loops.invariants_back, p, q, *chunk.where, count, times(given, back), of_e)
         ends.take(of_e, chunk)
         run(edge_loops.add_to_ends, given[:, None], *chunk.where, of_a[:, None], of_b[:, None])
     return ends.of_y, ends.of_z, of_a, of_b, of_weight
@@ -128,19 +129,19 @@ def _linear(*inputs: Any) -> tuple[Tensor, Tensor]:
 def _linear_back(given_s: Tensor, given_v: Tensor, *inputs: Any) -> tuple[Tensor, ...]:
     before, weights, (activation, count, groups) = inputs[:5], inputs[5:10], inputs[10:]
     of_w, of_v, of_p, of_u, of_b = of_weights = [torch.zeros_like(weight) for weight in weights]
-    (w, v, p, u, _), pull = weights, Pull((*before,), activation)
+    pull, p, (w, v, p_back, u) = Pull((*before,), activation), weights[2], (weight.T.contiguous() for weight in weights[:4])
     for chunk in groups.chunks():
         real, imaginary = activated_of(before, activation, chunk)
         maps, found = maps_of(imaginary, p, count)
         of_real, of_vector, of_maps = given_s[chunk.part], given_v[chunk.part], torch.empty_like(maps)
-        run(full_loops.row_invariants_back, maps, count, times(of_real, u.T), of_maps)
+        run(full_loops.row_invariants_back, maps, count, times(of_real, u), of_maps)
         of_w += outer(of_real, real)
         of_u += outer(of_real, found)
         of_b += of_real.sum(0)
         of_v += outer(of_vector, imaginary)
         of_p += outer(of_maps, imaginary)
-        of_imaginary = times(of_vector, v.T).add_(times(of_maps, p.T))
-        pull.activation_back(times(of_real, w.T), of_imaginary, chunk)
+        of_imaginary = times(of_vector, v).add_(times(of_maps, p_back))
+        pull.activation_back(times(of_real, w), of_imaginary, chunk)
     return *pull.finish(groups), *of_weights
 
 

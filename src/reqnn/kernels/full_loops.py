@@ -10,84 +10,77 @@ import numpy as np
 from numba import prange
 
 from reqnn.kernels.compile import compiled, loop
+from reqnn.kernels.edge_loops import _edge, _part
 
 ROWS = 256  # of a task
-WIDE = 16  # channels that are worked on at a time: a number that the compiler knows, for loops this short
-
-
-@compiled(fastmath={"contract"}, inline="always")
-def _found_at(e, i, count, c, out, q):  # type: ignore[no-untyped-def]
-    """The invariants of the c-th triple."""
-    m, n = count + c, 2 * count + c
-    p0, p1, p2, q0, q1, q2 = e[i, 0, c], e[i, 1, c], e[i, 2, c], e[i, 0, m], e[i, 1, m], e[i, 2, m]
-    out[q, c] = np.sqrt(p0 * p0 + p1 * p1 + p2 * p2)
-    out[q, m] = p0 * q0 + p1 * q1 + p2 * q2
-    if e.shape[2] == 3 * count:
-        out[q, n] = (p1 * q2 - p2 * q1) * e[i, 0, n] + (p2 * q0 - p0 * q2) * e[i, 1, n] + (p0 * q1 - p1 * q0) * e[i, 2, n]
 
 
 @compiled(fastmath={"contract"})
-def _found(e, i, count, out, q):  # type: ignore[no-untyped-def]
-    """‖p‖, ⟨p, q⟩ and, where there is an r, ⟨p × q, r⟩ of row i, as row q of out.
+def _found(y, z, j, i, count, out, q):  # type: ignore[no-untyped-def]
+    """‖p‖, ⟨p, q⟩ and, where there is an r, ⟨p × q, r⟩ of the edge y[j] + z[i], or the stored row y[j], as row q of out.
 
-    Shapes: e (*, 3, kinds·count) → out (*, kinds·count)
+    Shapes: y (*, 3, kinds·count) → out (*, kinds·count)
     """
-    for a in range(0, count - WIDE + 1, WIDE):
-        for c in range(a, a + WIDE):
-            _found_at(e, i, count, c, out, q)
-    for c in range(count - count % WIDE, count):
-        _found_at(e, i, count, c, out, q)
-
-
-@compiled(fastmath={"contract"}, inline="always")
-def _pulled_at(e, i, count, c, given, q, out):  # type: ignore[no-untyped-def]
-    """The way back for the c-th triple: ∂⟨p × q, r⟩ is q × r by p, r × p by q, p × q by r; that of a norm at 0 is 0."""
-    m, n = count + c, 2 * count + c
-    p0, p1, p2, q0, q1, q2 = e[i, 0, c], e[i, 1, c], e[i, 2, c], e[i, 0, m], e[i, 1, m], e[i, 2, m]
-    square = p0 * p0 + p1 * p1 + p2 * p2
-    along, inner = (given[q, c] / np.sqrt(square) if square > 0 else square), given[q, m]
-    if e.shape[2] == 3 * count:
-        r0, r1, r2, triple = e[i, 0, n], e[i, 1, n], e[i, 2, n], given[q, n]
-        out[q, 0, c] = along * p0 + inner * q0 + triple * (q1 * r2 - q2 * r1)
-        out[q, 1, c] = along * p1 + inner * q1 + triple * (q2 * r0 - q0 * r2)
-        out[q, 2, c] = along * p2 + inner * q2 + triple * (q0 * r1 - q1 * r0)
-        out[q, 0, m] = inner * p0 + triple * (r1 * p2 - r2 * p1)
-        out[q, 1, m] = inner * p1 + triple * (r2 * p0 - r0 * p2)
-        out[q, 2, m] = inner * p2 + triple * (r0 * p1 - r1 * p0)
-        out[q, 0, n] = triple * (p1 * q2 - p2 * q1)
-        out[q, 1, n] = triple * (p2 * q0 - p0 * q2)
-        out[q, 2, n] = triple * (p0 * q1 - p1 * q0)
-    else:
-        out[q, 0, c], out[q, 1, c], out[q, 2, c] = along * p0 + inner * q0, along * p1 + inner * q1, along * p2 + inner * q2
-        out[q, 0, m], out[q, 1, m], out[q, 2, m] = inner * p0, inner * p1, inner * p2
+    n, triples = np.uint64(count), y.shape[2] == 3 * count
+    for c in range(n):
+        p0, p1, p2 = _edge(y, z, j, i, c)
+        q0, q1, q2 = _edge(y, z, j, i, n + c)
+        out[q, c] = np.sqrt(p0 * p0 + p1 * p1 + p2 * p2)
+        out[q, n + c] = p0 * q0 + p1 * q1 + p2 * q2
+        if triples:
+            r0, r1, r2 = _edge(y, z, j, i, n + n + c)
+            out[q, n + n + c] = (p1 * q2 - p2 * q1) * r0 + (p2 * q0 - p0 * q2) * r1 + (p0 * q1 - p1 * q0) * r2
 
 
 @compiled(fastmath={"contract"})
-def _pulled(e, i, count, given, q, out):  # type: ignore[no-untyped-def]
-    """The way back through `_found`, for row i of e and row q of given (*, kinds·count) and out (*, 3, kinds·count)."""
-    for a in range(0, count - WIDE + 1, WIDE):
-        for c in range(a, a + WIDE):
-            _pulled_at(e, i, count, c, given, q, out)
-    for c in range(count - count % WIDE, count):
-        _pulled_at(e, i, count, c, given, q, out)
+def _pulled(y, z, j, i, count, given, q, out):  # type: ignore[no-untyped-def]
+    """The way back through `_found`, from row q of given (*, kinds·count) to row q of out (*, 3, kinds·count).
+
+    ∂⟨p × q, r⟩ is q × r by p, r × p by q, p × q by r; that of a norm at 0 is 0. Every loop writes to one array of numbers: with
+    more of them it is not vectorised.
+    """
+    zero, one, two, n = np.uint64(0), np.uint64(1), np.uint64(2), np.uint64(count)
+    for c in range(n):
+        p0, p1, p2 = _edge(y, z, j, i, c)
+        square = p0 * p0 + p1 * p1 + p2 * p2
+        out[q, 0, c] = given[q, c] / np.sqrt(square) if square > 0 else square
+    for part in range(np.uint64(3)):
+        d = two - part  # the first comes last: until then its place holds what multiplies p
+        for c in range(n):
+            out[q, d, c] = out[q, 0, c] * _part(y, z, j, i, d, c) + given[q, n + c] * _part(y, z, j, i, d, n + c)
+        for c in range(n):
+            out[q, d, n + c] = given[q, n + c] * _part(y, z, j, i, d, c)
+    if y.shape[2] == 3 * count:
+        for part in range(np.uint64(3)):
+            a, b = (part + one) % np.uint64(3), (part + two) % np.uint64(3)
+            for c in range(n):
+                out[q, part, n + n + c] = zero
+            for block in range(np.uint64(3)):
+                at, u, v = block * n, (block + one) % np.uint64(3) * n, (block + two) % np.uint64(3) * n
+                for c in range(n):
+                    cross = _part(y, z, j, i, a, u + c) * _part(y, z, j, i, b, v + c)
+                    cross -= _part(y, z, j, i, b, u + c) * _part(y, z, j, i, a, v + c)
+                    out[q, part, at + c] += given[q, n + n + c] * cross
 
 
 @loop(fastmath={"contract"})
 def row_invariants(maps, count, out):  # type: ignore[no-untyped-def]
     """The invariants of every row."""
-    rows = maps.shape[0]
+    rows, none = maps.shape[0], maps[:0]
     for task in prange((rows + ROWS - 1) // ROWS):
         for i in range(task * ROWS, min((task + 1) * ROWS, rows)):
-            _found(maps, i, count, out, i)
+            k = np.uint64(i)
+            _found(maps, none, k, k, count, out, k)
 
 
 @loop(fastmath={"contract"})
 def row_invariants_back(maps, count, gradient, out):  # type: ignore[no-untyped-def]
     """The way back through `row_invariants`."""
-    rows = maps.shape[0]
+    rows, none = maps.shape[0], maps[:0]
     for task in prange((rows + ROWS - 1) // ROWS):
         for i in range(task * ROWS, min((task + 1) * ROWS, rows)):
-            _pulled(maps, i, count, gradient, i, out)
+            k = np.uint64(i)
+            _pulled(maps, none, k, k, count, gradient, k, out)
 
 
 @loop(fastmath={"contract"})

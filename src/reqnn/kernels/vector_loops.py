@@ -13,7 +13,17 @@ import numpy as np
 from numba import prange
 
 from reqnn.kernels.compile import compiled, loop
-from reqnn.kernels.edge_loops import _edge
+
+
+@compiled
+def _row(y, z, j, i, r, room):  # type: ignore[no-untyped-def]
+    """The edge y[j] + z[i], written to room (3, C); if z is empty, the stored row y[r]."""
+    if z.shape[0] == 0:
+        return y[r]
+    for d in range(3):
+        for c in range(room.shape[1]):
+            room[d, c] = y[j, d, c] + z[i, d, c]
+    return room
 
 
 @loop(fastmath={"contract"})
@@ -29,7 +39,7 @@ def measure(y, z, neighbour, start, weight, sums):  # type: ignore[no-untyped-de
         for i in range(block * size, min((block + 1) * size, centres)):
             total[:] = 0
             for r in range(start[i], start[i + 1]):
-                e, w = _edge(y, z, neighbour[r], i, r, room), weight[r]
+                e, w = _row(y, z, neighbour[r], i, r, room), weight[r]
                 e0, e1, e2 = e[0], e[1], e[2]
                 for c in range(channels):
                     square = e0[c] * e0[c] + e1[c] * e1[c] + e2[c] * e2[c]
@@ -55,7 +65,7 @@ def measure_back(y, z, neighbour, start, weight, first, last, of_lengths, of_squ
             for c in range(channels):
                 least[c] = noise * (z[i, 0, c] * z[i, 0, c] + z[i, 1, c] * z[i, 1, c] + z[i, 2, c] * z[i, 2, c])
         for r in range(start[i], start[i + 1]):
-            e, w, q = _edge(y, z, neighbour[r], i, r, room), weight[r], r - start[first]
+            e, w, q = _row(y, z, neighbour[r], i, r, room), weight[r], r - start[first]
             e0, e1, e2 = e[0], e[1], e[2]
             for c in range(channels):
                 square = e0[c] * e0[c] + e1[c] * e1[c] + e2[c] * e2[c]
@@ -97,8 +107,8 @@ def activate(y, z, yk, zk, scale, shift, constants, neighbour, start, first, las
         room, other, work = np.empty((3, channels), y.dtype), np.empty((3, channels), y.dtype), np.empty((2, channels), y.dtype)
         grow, cut = work[0], work[1]
         for r in range(start[i], start[i + 1]):
-            e = _edge(y, z, neighbour[r], i, r, room)
-            k = _edge(yk, zk, neighbour[r], i, r, other) if bent else e
+            e = _row(y, z, neighbour[r], i, r, room)
+            k = _row(yk, zk, neighbour[r], i, r, other) if bent else e
             _factors(e, k, scale, shift, constants, bent, grow, cut)
             for d in range(3):
                 row, along, to = e[d], k[d], out[r - start[first], d]
@@ -116,8 +126,8 @@ def pool(y, z, yk, zk, scale, shift, constants, neighbour, start, weight, size, 
         grow, cut, total = work[0], work[1], out[i]
         total[:] = 0
         for r in range(start[i], start[i + 1]):
-            e, w = _edge(y, z, neighbour[r], i, r, room), share * weight[r]
-            k = _edge(yk, zk, neighbour[r], i, r, other) if bent else e
+            e, w = _row(y, z, neighbour[r], i, r, room), share * weight[r]
+            k = _row(yk, zk, neighbour[r], i, r, other) if bent else e
             _factors(e, k, scale, shift, constants, bent, grow, cut)
             for d in range(3):
                 row, along, to = e[d], k[d], total[d]
@@ -151,8 +161,8 @@ def pull(  # type: ignore[no-untyped-def]
         of_scale, of_shift = sums[i - first, 0], sums[i - first, 1]
         for r in range(start[i], start[i + 1]):
             q = r - start[first]
-            e = _edge(y, z, neighbour[r], i, r, room)
-            k = _edge(yk, zk, neighbour[r], i, r, other) if bent else e
+            e = _row(y, z, neighbour[r], i, r, room)
+            k = _row(yk, zk, neighbour[r], i, r, other) if bent else e
             given, counted = gradient[i] if pooled else gradient[q], share * weight[r] if pooled else one
             e0, e1, e2, k0, k1, k2 = e[0], e[1], e[2], k[0], k[1], k[2]
             g0, g1, g2 = given[0], given[1], given[2]
