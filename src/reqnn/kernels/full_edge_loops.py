@@ -1,7 +1,7 @@
 """The compiled loops behind `reqnn.kernels.full_edges`: real and imaginary parts of edges. See `reqnn.kernels.edge_loops`.
 
 s (R, C) is the real part of every row, u = scale·s + shift what the batch-norm makes of it. The imaginary part is the edge
-e = y[j] + z[i], divided by its size √(1/C Σ_c ‖e_c‖² + unit) if unit > 0, and times the gate γ(u) = ½ + ½·u/√(1 + u²) if gated.
+e = y[j] + z[i], brought to unit size (`unit_factor`) if unit > 0, and times the gate γ(u) = ½ + ½·u/√(1 + u²) if gated.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from numba import prange
 
 from reqnn.kernels.compile import compiled, loop
 from reqnn.kernels.edge_loops import _edge, _sum
-from reqnn.kernels.full_loops import _found, _pulled
+from reqnn.kernels.full_loops import _found, _pulled, unit_factor
 from reqnn.kernels.tied_loops import kept_share
 
 
@@ -66,17 +66,6 @@ def moments(s, weight, sums):  # type: ignore[no-untyped-def]
 
 
 @compiled(fastmath={"contract", "reassoc"})
-def _size(e, unit):  # type: ignore[no-untyped-def]
-    """1 / √(1/C Σ_c ‖e_c‖² + unit)."""
-    total = e.dtype.type(0)
-    for d in range(3):
-        row = e[d]
-        for c in range(row.shape[0]):
-            total += row[c] * row[c]
-    return e.dtype.type(1) / np.sqrt(total / e.dtype.type(e.shape[1]) + unit)
-
-
-@compiled(fastmath={"contract", "reassoc"})
 def _inner(a, b):  # type: ignore[no-untyped-def]
     total = a.dtype.type(0)
     for c in range(a.shape[0]):
@@ -105,7 +94,7 @@ def activate(s, y, z, neighbour, start, first, last, scale, shift, unit, gated, 
         for r in range(start[i], start[i + 1]):
             q = r - start[first]
             e, here, out = _edge(y, z, neighbour[r], i, q, room), s[q], real[q]
-            _gates(here, scale, shift, gated, _size(e, unit) if unit > 0 else one, gate)
+            _gates(here, scale, shift, gated, unit_factor(e, unit) if unit > 0 else one, gate)
             for c in range(channels):
                 u = scale[c] * here[c] + shift[c]
                 out[c] = u if u > 0 else slope * u
@@ -135,7 +124,7 @@ def pool(  # type: ignore[no-untyped-def]
             e, here = _edge(y, z, neighbour[r], i, q, room), s[q]
             factor = share * weight[r]
             if unit > 0:
-                factor *= _size(e, unit)
+                factor *= unit_factor(e, unit)
             _gates(here, scale, shift, gated, factor, gate)
             for c in range(channels):
                 u = scale[c] * here[c] + shift[c]
@@ -215,7 +204,7 @@ def pull(  # type: ignore[no-untyped-def]
                 for c in range(channels):
                     own[c] = given[c] if scale[c] * here[c] + shift[c] > 0 else slope * given[c]
             if unit > 0:
-                f = _size(e, unit)
+                f = unit_factor(e, unit)
                 shrink = factor * f * f * f / width * _inner(gate, dot)
                 factor *= f
             for c in range(channels):
