@@ -42,7 +42,7 @@ def test_headers_counts_and_separators(content):
 
 
 def test_a_first_line_of_points_is_no_header():
-    with pytest.raises(ValueError, match="7.75x"):
+    with pytest.raises(ValueError, match=r"7\.75x"):
         parse_table(text().replace("1.500 -2.250 3.000", "1.5 -2.25 7.75x").encode())
     with pytest.raises(ValueError, match="no line of numbers"):
         parse_table(b"x y z\n")

@@ -205,7 +205,9 @@ def test_nothing_in_a_folder_is_passed_over_silently(files, monkeypatch):
     (files / "linked").symlink_to("folder.ply")
     os.mkfifo(files / "pipe.ply")
     monkeypatch.setattr(classify_module.os, "access", lambda path, mode: path.name != "closed")
-    found = {Path(one["file"]).name: one.get("error", "") + one.get("skipped", "") for one in classify_module.other_files([files])}
+    found = {
+        Path(one["file"]).name: one.get("error", "") + one.get("skipped", "") for one in classify_module.other_files([files])
+    }
     assert set(found) == {"closed", "linked", "pipe.ply"}
     assert "cannot be opened; check its permissions" in found["closed"]
     assert "not followed: name them" in found["linked"]

@@ -26,7 +26,14 @@ def test_predict_normalises_and_leaves_the_mode_alone(net):
     with torch.no_grad():
         expected = net.eval()(points)
     net.train()
-    for moved in (points, 1000 * points.double() + 1e4, 1e150 * points.double() + 1e151, 1e155 * points.double(), 1e300 * points.double(), 1e-30 * points):
+    for moved in (
+        points,
+        1000 * points.double() + 1e4,
+        1e150 * points.double() + 1e151,
+        1e155 * points.double(),
+        1e300 * points.double(),
+        1e-30 * points,
+    ):
         torch.testing.assert_close(net.predict(moved), expected, rtol=1e-3, atol=1e-4)
     assert all(module.training for module in net.modules())
     found = reqnn.predict([1000 * points[0] + 1e4, points[1, :30]], net)
@@ -76,7 +83,7 @@ def test_autocast_is_for_training(net):
     with torch.autocast("cpu", torch.bfloat16):
         torch.testing.assert_close(net(cloud()), expected, rtol=0, atol=0)
         assert torch.nn.Linear(3, 2)(cloud()).dtype == torch.bfloat16  # not switched off behind the call
-        with pytest.raises(reqnn.InputError, match="bfloat16, the network torch.float32"):
+        with pytest.raises(reqnn.InputError, match=r"bfloat16, the network torch\.float32"):
             net(cloud().bfloat16())
         found = net.train()(cloud())
     assert found.isfinite().all()

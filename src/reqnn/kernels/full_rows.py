@@ -35,7 +35,7 @@ def gated_reference(real: Tensor, imaginary: Tensor) -> Tensor:
 
 
 def unit_factor(power: Tensor, eps: float) -> Tensor:
-    """1/√(p + ε), and 0 where √p ≤ eps^⅔ of the dtype: a vector that a symmetry makes vanish is rounding, which must not grow."""
+    """1/√(p + ε), and 0 where √p ≤ eps^⅔ of the dtype: rounding, of a vector that a symmetry makes vanish, must not grow."""
     return torch.where(power > torch.finfo(power.dtype).eps ** (4 / 3), (power + eps).rsqrt(), 0)
 
 

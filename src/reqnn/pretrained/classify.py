@@ -34,7 +34,7 @@ def find_files(paths: Iterable[str | Path]) -> list[Path]:
 
 
 def other_files(paths: Iterable[str | Path]) -> list[dict[str, str]]:
-    """Records of what `find_files` passes over in the given folders: `error` for dead links and closed folders, else `skipped`."""
+    """Records of what `find_files` passes over in folders: `error` for dead links and closed folders, else `skipped`."""
     found = []
 
     def note(what: str, why: str) -> None:

@@ -124,9 +124,8 @@ class RevisedModel(nn.Module):
             raise InputError(f"the network is in {own}; norms and neighbours that decide need float32: call .float()")
         if points.dtype != own:
             kept = f"call points.to({own})" + (" or net.double() to keep digits" if points.dtype == torch.float64 else "")
-            raise InputError(
-                f"points have dtype {points.dtype}, the network {own}: {kept}; net.predict(points) converts after it has normalised"
-            )
+            given_as = f"points have dtype {points.dtype}, the network {own}"
+            raise InputError(f"{given_as}: {kept}; net.predict(points) converts after it has normalised")
         return torch.autocast(points.device.type, enabled=False) if autocast else nullcontext()
 
     def by_position(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[int, Any], dict[int, str]]:
