@@ -91,8 +91,9 @@ def _table(found: dict[str, dict[str, Any]]) -> Any:
         "tracebacks, {crash} crashes, {changed} wrong contents accepted; {megabytes:.0f} MB at most",
         "kills": "{kills:,} kills in {trainings} trainings, {during_a_write} while a checkpoint was written: {losses} losses, "
         "{different_weights} trainings with other weights than uninterrupted",
-        "rotated shapes": "{tried:,} rotated shapes ({shares}): {changed} answers changed in float32, {changed_in_float64} of "
-        "these in float64 too; largest change of a probability {largest_change:.1e}",
+        "rotated shapes": "{tried:,} rotated shapes ({shares}): {changed} answers changed in float32, {by_a_choice} of these "
+        "since rounding chose other neighbours or samples, the others between two classes equally likely; {changed_in_float64} "
+        "in float64; largest change of a probability {largest_change:.1e}",
     }
     rows = []
     for what, goal in GOALS.items():

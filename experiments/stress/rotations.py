@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
 SIZE = 16  # shapes at a time
 SAVED = 120.0  # seconds between two records
+SMALL = 1e-3  # a probability that moves by more did so by a choice of neighbours or samples: rounding alone moves it by 1e-6
+SUMS = "tried", "changed", "by_a_choice", "changed_in_float64"
 
 Record = dict[str, Any]
 
@@ -42,14 +44,13 @@ def rotations(
         if time.monotonic() - saved > SAVED:
             save(_with_sums(record))
             saved = time.monotonic()
-            shown = "tried", "changed", "changed_in_float64"
-            print({title: [one.found[key] for key in shown] for title, one in tested.items()}, file=sys.stderr, flush=True)
+            print({title: [one.found[key] for key in SUMS] for title, one in tested.items()}, file=sys.stderr, flush=True)
     return _with_sums(record)
 
 
 def _with_sums(record: Record) -> Record:
     every = record["networks"].values()
-    sums = {key: sum(one[key] for one in every) for key in ("tried", "changed", "changed_in_float64")}
+    sums = {key: sum(one[key] for one in every) for key in SUMS}
     return {**record, **sums, "largest_change": max((one["largest_change"] for one in every), default=0.0)}
 
 
@@ -72,8 +73,10 @@ class Rotated:
         self.clouds = reqnn.data.load(data, "test", points=self.net.card["points"])
         self.found = found
         self.upright: dict[int, Tensor] = {}
-        for key, zero in (("tried", 0), ("changed", 0), ("changed_in_float64", 0), ("largest_change", 0.0), ("changes", [])):
-            found.setdefault(key, zero)
+        for key in SUMS:
+            found.setdefault(key, 0)
+        found.setdefault("largest_change", 0.0)
+        found.setdefault("changes", [])
         found["data"] = f"{data} test"
 
     def step(self) -> None:
@@ -90,7 +93,8 @@ class Rotated:
         self.upright.update(zip((index[place] for place in new), _answers(self.net, points[new]), strict=True))
         upright, rotated = torch.stack([self.upright[i] for i in index]), _answers(self.net, copies)
         found["tried"] += SIZE
-        found["largest_change"] = max(found["largest_change"], float((upright - rotated).abs().max()))
+        moved = (upright - rotated).abs().amax(-1)
+        found["largest_change"] = max(found["largest_change"], float(moved.max()))
         changed = (upright.argmax(-1) != rotated.argmax(-1)).nonzero()[:, 0].tolist()
         if not changed:
             return
@@ -100,8 +104,10 @@ class Rotated:
             best, second = one.topk(2).values.tolist()
             differs = bool(one.argmax() != other.argmax())
             found["changed"] += 1
+            found["by_a_choice"] += float(moved[i]) > SMALL
             found["changed_in_float64"] += differs
-            found["changes"].append({"item": first + i, "shape": index[i], "lead": best - second, "float64": differs})
+            lead = {"lead": best - second, "moved": float(moved[i])}
+            found["changes"].append({"item": first + i, "shape": index[i], **lead, "float64": differs})
 
 
 def _answers(net: Any, points: Tensor) -> Tensor:

@@ -34,10 +34,18 @@ def text(separator=" ", comma=False, columns=POINTS):
         text("\t", comma=True),
         text(" ", comma=True),
         "X;Y;Z\n" + text(";", comma=True),
+        text(";", comma=True).replace("0,", ","),
     ],
 )
 def test_headers_counts_and_separators(content):
     assert np.array_equal(parse_table(content.encode()), POINTS)
+
+
+def test_a_first_line_of_points_is_no_header():
+    with pytest.raises(ValueError, match=r"7\.75x"):
+        parse_table(text().replace("1.500 -2.250 3.000", "1.5 -2.25 7.75x").encode())
+    with pytest.raises(ValueError, match="no line of numbers"):
+        parse_table(b"x y z\n")
 
 
 def test_columns_by_name():
@@ -72,6 +80,12 @@ def test_a_point_per_column(tmp_path):
     assert points_in_rows(np.zeros((100, 64))).shape == (100, 64)
     np.save(tmp_path / "some.npy", cloud[:, :5])
     with pytest.raises(InputError, match="3 points in rows or 5 in columns"):
+        read_shape(tmp_path / "some.npy")
+
+
+def test_an_array_of_three_axes_is_asked_about(tmp_path):
+    np.save(tmp_path / "some.npy", np.zeros((4, 5, 3)))
+    with pytest.raises(InputError, match=r"\(4, 5, 3\).*array.reshape\(-1, 3\), several clouds in a file each"):
         read_shape(tmp_path / "some.npy")
 
 

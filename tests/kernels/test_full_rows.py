@@ -49,3 +49,19 @@ def test_unit_size(places):
     few = imaginary.detach().flatten(0, -3)[:3].clone().requires_grad_()
     assert torch.autograd.gradcheck(lambda v: unit(v, 1e-3), few)
     assert torch.autograd.gradgradcheck(lambda v: unit(v, 1e-3), few)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_vectors_of_rounding_size_become_zero(dtype):
+    """What a symmetry makes vanish is left to rounding; brought to unit size it would grow with every layer."""
+    imaginary = draw(6, 3, 5).detach().to(dtype)
+    imaginary[:3] *= 4 * torch.finfo(dtype).eps
+    imaginary[3:] *= 100 * torch.finfo(dtype).eps ** (2 / 3)
+    imaginary.requires_grad_()
+    for way in (unit, unit_reference):
+        found = way(imaginary, 1e-3)
+        (gradient,) = torch.autograd.grad(found.square().sum(), imaginary)
+        assert not found[:3].any()
+        assert not gradient[:3].any()
+        torch.testing.assert_close(found[3:], imaginary[3:] * 1e-3**-0.5, rtol=0.1, atol=0)
+        assert gradient[3:].all()

@@ -199,6 +199,22 @@ def test_one_file_does_not_end_the_run(files, run_folder, tmp_path, monkeypatch,
     assert found["caf\\udce9.ply"]["top"] == found["box.ply"]["top"]
 
 
+def test_nothing_in_a_folder_is_passed_over_silently(files, monkeypatch):
+    (files / "closed").mkdir()
+    (files / "folder.ply").mkdir()
+    (files / "linked").symlink_to("folder.ply")
+    os.mkfifo(files / "pipe.ply")
+    monkeypatch.setattr(classify_module.os, "access", lambda path, mode: path.name != "closed")
+    found = {
+        Path(one["file"]).name: one.get("error", "") + one.get("skipped", "") for one in classify_module.other_files([files])
+    }
+    assert set(found) == {"closed", "linked", "pipe.ply"}
+    assert "cannot be opened; check its permissions" in found["closed"]
+    assert "not followed: name them" in found["linked"]
+    assert found["pipe.ply"] == "no regular files"
+    assert [path.name for path in find_files([files])] == ["ball.ply", "box.ply", "ring.ply"]
+
+
 def test_a_batch_that_fails_is_taken_apart(files, run_folder, monkeypatch):
     network, predict, boxes = load(run_folder), classify_module.predict, []
 

@@ -26,7 +26,14 @@ def test_predict_normalises_and_leaves_the_mode_alone(net):
     with torch.no_grad():
         expected = net.eval()(points)
     net.train()
-    for moved in (points, 1000 * points.double() + 1e4, 1e150 * points.double() + 1e151, 1e-30 * points):
+    for moved in (
+        points,
+        1000 * points.double() + 1e4,
+        1e150 * points.double() + 1e151,
+        1e155 * points.double(),
+        1e300 * points.double(),
+        1e-30 * points,
+    ):
         torch.testing.assert_close(net.predict(moved), expected, rtol=1e-3, atol=1e-4)
     assert all(module.training for module in net.modules())
     found = reqnn.predict([1000 * points[0] + 1e4, points[1, :30]], net)
@@ -46,6 +53,15 @@ def test_a_stray_point_spoils_a_cloud_unless_robust(net):
     torch.testing.assert_close(reqnn.predict(points, net, robust=True), without, rtol=1e-3, atol=1e-4)
 
 
+def test_predict_takes_whole_numbers_and_says_what_is_missing(net):
+    points = (1000 * cloud()).round()
+    torch.testing.assert_close(net.predict(points.int()), net.predict(points), rtol=0, atol=0)
+    with pytest.raises(reqnn.InputError, match="is empty; at least one cloud"):
+        net.predict(points[:0])
+    with pytest.raises(reqnn.InputError, match="is empty; at least one cloud"):
+        net.predict(points[:, :0])
+
+
 @pytest.mark.parametrize("size", [1e18, 1e-30])
 def test_numbers_out_of_range_are_refused(net, size):
     with pytest.raises(reqnn.InputError, match=r"out of the range .* net.predict"):
@@ -58,7 +74,17 @@ def test_other_precisions_are_refused_with_advice(net):
         net(cloud().double())
     for dtype in (torch.float16, torch.bfloat16):
         low = reqnn.revise(nn.Sequential(nn.Linear(3, 4), nn.ReLU()), cloud()).to(dtype)
-        with pytest.raises(reqnn.InputError, match=r"call \.float\(\).*autocast"):
+        with pytest.raises(reqnn.InputError, match=r"float32: call \.float\(\)"):
             low(cloud().to(dtype))
+
+
+def test_autocast_is_for_training(net):
+    expected = net.eval()(cloud())
     with torch.autocast("cpu", torch.bfloat16):
-        assert net.eval()(cloud()).isfinite().all()
+        torch.testing.assert_close(net(cloud()), expected, rtol=0, atol=0)
+        assert torch.nn.Linear(3, 2)(cloud()).dtype == torch.bfloat16  # not switched off behind the call
+        with pytest.raises(reqnn.InputError, match=r"bfloat16, the network torch\.float32"):
+            net(cloud().bfloat16())
+        found = net.train()(cloud())
+    assert found.isfinite().all()
+    assert (found.float() - net(cloud())).abs().max() > 1e-3

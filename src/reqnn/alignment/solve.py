@@ -98,7 +98,8 @@ def _align(
         allowed = _SPACINGS * fit.spacing() + _MISFIT * y.size
         if residual > allowed:
             confidence *= allowed / residual
-            misfit = f"the clouds fit to {residual / y.size:.0%} of their radius only: other objects, sizes or partial views"
+            causes = "other objects, partial views, or other sizes (--scale)"
+            misfit = f"the clouds fit to {residual / y.size:.0%} of their radius only: {causes}"
             reason = "; ".join(filter(None, (reason, misfit)))
     ambiguous, translation = confidence < AMBIGUOUS_BELOW, y.centre + shift - factor * rotation @ x.centre
     # in this order: not every device has float64

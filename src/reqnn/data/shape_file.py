@@ -144,7 +144,8 @@ def _parse(content: bytes, suffix: str) -> tuple[np.ndarray, np.ndarray | None, 
     table = parse_table(content) if suffix in TABLES else _parse_array(content, suffix)
     table = points_in_rows(table) if table.ndim == 2 else table
     if table.ndim != 2 or table.shape[1] < 3:
-        raise ValueError(f"it holds an array of shape {table.shape}; (points, 3) or more columns are needed")
+        several = "; store an organised cloud as array.reshape(-1, 3), several clouds in a file each" if table.ndim == 3 else ""
+        raise ValueError(f"it holds an array of shape {table.shape}; (points, 3) or more columns are needed{several}")
     return table[:, :3], None, table[:, 3:] if table.shape[1] > 3 else None
 
 

@@ -21,8 +21,8 @@ def parse_table(content: bytes) -> np.ndarray:
     text = content.decode("utf-8-sig").replace('"', "")
     lines = [line for raw in text.splitlines() if (line := raw.partition("#")[0].strip())]
     names: list[str] = []
-    words = re.split(r"[\s,;]+", lines[0]) if lines else []
-    if lines and (lines[0].startswith("//") or not all(_NUMBER.fullmatch(word) for word in words if word)):
+    words = [word for word in re.split(r"[\s,;]+", lines[0]) if word] if lines else []
+    if lines and (lines[0].startswith("//") or 2 * sum(map(bool, map(_NUMBER.fullmatch, words))) < len(words)):
         names = re.split(r"[\s,;]+", lines[0].lstrip("/ ").lower())
         lines = lines[1:]
     lines = [line for line in lines if not line.startswith("//")]
@@ -30,6 +30,8 @@ def parse_table(content: bytes) -> np.ndarray:
         if int(lines[0]) != len(lines) - 1:
             raise ValueError(f"its first line says {lines[0]} points, and {len(lines) - 1} lines follow: truncated")
         lines = lines[1:]
+    if not lines:
+        raise ValueError("no line of numbers is in it")
     lines = _with_points(lines)
     table = np.loadtxt(io.StringIO("\n".join(lines)), dtype=np.float64, ndmin=2)
     if len(names) == table.shape[1] and {"x", "y", "z"} <= set(names):

@@ -1,7 +1,7 @@
 """The compiled loops behind `reqnn.kernels.full_edges`: real and imaginary parts of edges. See `reqnn.kernels.edge_loops`.
 
 s (R, C) is the real part of every row, u = scale·s + shift what the batch-norm makes of it. The imaginary part is the edge
-e = y[j] + z[i], divided by its size √(1/C Σ_c ‖e_c‖² + unit) if unit > 0, and times the gate γ(u) = ½ + ½·u/√(1 + u²) if gated.
+e = y[j] + z[i], brought to unit size (`unit_factor`) if unit > 0, and times the gate γ(u) = ½ + ½·u/√(1 + u²) if gated.
 """
 
 from __future__ import annotations
@@ -62,12 +62,14 @@ def moments(s, weight, sums):  # type: ignore[no-untyped-def]
 
 @compiled(fastmath={"contract", "reassoc"})
 def _size(y, z, j, i, unit):  # type: ignore[no-untyped-def]
-    """1 / √(1/C Σ_c ‖e_c‖² + unit), 1 if unit is 0."""
+    """`reqnn.kernels.full_rows.unit_factor` of an edge, 1 if unit is 0."""
     total, one = y.dtype.type(0), y.dtype.type(1)
     for c in range(np.uint64(y.shape[2] if unit > 0 else 0)):
         d, e, f = _edge(y, z, j, i, c)
         total += d * d + e * e + f * f
-    return one / np.sqrt(total / y.dtype.type(y.shape[2]) + unit) if unit > 0 else one
+    power, rounding = total / y.dtype.type(y.shape[2]), y.dtype.type(np.finfo(y.dtype).eps ** (4 / 3))
+    inverse = one / np.sqrt(power + unit) if power > rounding else y.dtype.type(0)
+    return inverse if unit > 0 else one
 
 
 @compiled(fastmath={"contract"})

@@ -134,13 +134,21 @@ def _dot(a, b):  # type: ignore[no-untyped-def]
     return total
 
 
+@compiled(fastmath={"contract", "reassoc"})
+def unit_factor(e, eps):  # type: ignore[no-untyped-def]
+    """`reqnn.kernels.full_rows.unit_factor` of the mean squared length of the channels of one place (3, C)."""
+    power = _dot(e, e) / e.dtype.type(e.shape[1])
+    rounding = e.dtype.type(np.finfo(e.dtype).eps ** (4 / 3))
+    return e.dtype.type(1) / np.sqrt(power + eps) if power > rounding else e.dtype.type(0)
+
+
 @loop(fastmath={"contract"})
 def unit(v, eps, out):  # type: ignore[no-untyped-def]
-    """v / √(1/C Σ_c ‖v_c‖² + ε) of every row. Shapes: v (P, 3, C) → out (P, 3, C)"""
+    """v·`unit_factor` of every row. Shapes: v (P, 3, C) → out (P, 3, C)"""
     rows, _, channels = v.shape
     for task in prange((rows + ROWS - 1) // ROWS):
         for i in range(task * ROWS, min((task + 1) * ROWS, rows)):
-            size = v.dtype.type(1) / np.sqrt(_dot(v[i], v[i]) / v.dtype.type(channels) + eps)
+            size = unit_factor(v[i], eps)
             for d in range(3):
                 row, to = v[i, d], out[i, d]
                 for c in range(channels):
@@ -153,7 +161,7 @@ def unit_back(v, eps, gradient, out):  # type: ignore[no-untyped-def]
     rows, _, channels = v.shape
     for task in prange((rows + ROWS - 1) // ROWS):
         for i in range(task * ROWS, min((task + 1) * ROWS, rows)):
-            size = v.dtype.type(1) / np.sqrt(_dot(v[i], v[i]) / v.dtype.type(channels) + eps)
+            size = unit_factor(v[i], eps)
             along = size * size * size / v.dtype.type(channels) * _dot(gradient[i], v[i])
             for d in range(3):
                 row, given, to = v[i, d], gradient[i, d], out[i, d]

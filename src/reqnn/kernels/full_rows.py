@@ -34,9 +34,14 @@ def gated_reference(real: Tensor, imaginary: Tensor) -> Tensor:
     return imaginary * gate(real).unsqueeze(-2)
 
 
+def unit_factor(power: Tensor, eps: float) -> Tensor:
+    """1/√(p + ε), and 0 where √p ≤ eps^⅔ of the dtype: rounding, of a vector that a symmetry makes vanish, must not grow."""
+    return torch.where(power > torch.finfo(power.dtype).eps ** (4 / 3), (power + eps).rsqrt(), 0)
+
+
 def unit_reference(imaginary: Tensor, eps: float) -> Tensor:
     """`unit` in plain torch."""
-    return imaginary * (imaginary.square().sum(-2).mean(-1)[..., None, None] + eps).rsqrt()
+    return imaginary * unit_factor(imaginary.square().sum(-2).mean(-1)[..., None, None], eps)
 
 
 def _invariants(maps: Tensor, count: int) -> Tensor:
@@ -70,7 +75,7 @@ def _unit_back(gradient: Tensor, imaginary: Tensor, eps: float) -> tuple[Tensor]
 
 
 def unit(imaginary: Tensor, eps: float) -> Tensor:
-    """v / √(1/C Σ_c ‖v_c‖² + ε) of every row. Shapes: imaginary (*, 3, C) → (*, 3, C)"""
+    """v·`unit_factor`(1/C Σ_c ‖v_c‖²) of every row. Shapes: imaginary (*, 3, C) → (*, 3, C)"""
     out: Tensor = by_hand(_unit, _unit_back, (imaginary,), eps, twin=unit_reference)
     return out
 

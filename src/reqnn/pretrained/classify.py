@@ -34,14 +34,25 @@ def find_files(paths: Iterable[str | Path]) -> list[Path]:
 
 
 def other_files(paths: Iterable[str | Path]) -> list[dict[str, str]]:
-    """Records of what `find_files` passes over in the given folders: `skipped` for other file types, `error` for dead links."""
+    """Records of what `find_files` passes over in folders: `error` for dead links and closed folders, else `skipped`."""
     found = []
+
+    def note(what: str, why: str) -> None:
+        found.append({"file": name, what: f"{name} {why}" if what == "error" else why})
+
     for path in (one for folder in map(Path, paths) if folder.is_dir() for one in sorted(folder.rglob("*"))):
         name = printable(str(path))
         if path.is_symlink() and not path.exists():
-            found.append({"file": name, "error": f"{name} is a link to {printable(os.readlink(path))}, which does not exist"})
-        elif path.is_file() and path.suffix.lower() not in SUFFIXES:
-            found.append({"file": name, "skipped": f"no reader for {path.suffix.lower() or 'names without an ending'}"})
+            note("error", f"is a link to {printable(os.readlink(path))}, which does not exist")
+        elif path.is_dir() and path.is_symlink():
+            note("skipped", "links to folders, which are not followed: name them")
+        elif path.is_dir():
+            if not os.access(path, os.R_OK | os.X_OK):
+                note("error", "is a folder that cannot be opened; check its permissions")
+        elif not path.is_file():
+            note("skipped", "no regular files")
+        elif path.suffix.lower() not in SUFFIXES:
+            note("skipped", f"no reader for {path.suffix.lower() or 'names without an ending'}")
     return found
 
 

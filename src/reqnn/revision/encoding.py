@@ -29,9 +29,12 @@ class Normalised(NamedTuple):
 def predict(net: Any, args: tuple[Any, ...], kwargs: dict[str, Any], robust: bool) -> Any:
     """What `RevisedModel.predict` returns."""
     like = next((p for p in net.parameters() if p.is_floating_point()), args[0])
-    given = tuple(x.to(like.device, torch.float64) if is_numbers(x) else x for x in args)
+    first, axis = net.inputs.first
+    given = tuple(
+        x.to(like.device, torch.float64) if is_numbers(x) or (i == first and isinstance(x, Tensor)) else x
+        for i, x in enumerate(args)
+    )
     if robust:
-        first, axis = net.inputs.first
         calm = without_outliers(cloud_of(given[first], axis)).reshape(given[first].movedim(axis, -1)[..., :3].shape)
         given = net.inputs.with_points(given, lambda points: calm[..., None, :])
     near = normalise_inputs(net.inputs, given).args
@@ -52,6 +55,8 @@ def normalise_inputs(inputs: Inputs, args: tuple[Any, ...]) -> Normalised:
     if rank != inputs.ranks[first]:
         given = type(args[first]).__name__ if rank is None else f"shape {tuple(args[first].shape)}"
         raise InputError(f"points: {given}; a tensor of {inputs.ranks[first]} axes is needed, as the network was revised for")
+    if args[first].numel() == 0:
+        raise InputError(f"points: shape {tuple(args[first].shape)}: it is empty; at least one cloud with one point is needed")
     xyz, members = cloud_of(args[first], axis), _members(inputs, args)
     clouds = [xyz] if members is None else [xyz[:, members == cloud] for cloud in range(int(members.max()) + 1)]
     centers, scales = zip(*map(_center_and_scale, clouds), strict=True)
@@ -74,7 +79,10 @@ def _center_and_scale(xyz: Tensor) -> tuple[Tensor, Tensor]:
     """The centroids (B, 3) of clouds (B, N, 3), and the distances (B,) of their farthest points."""
     center = xyz.mean(1)
     center = center + (xyz - center[:, None]).mean(1)  # far from the origin the rounding of a mean is above that of x - c
-    scale = torch.linalg.vector_norm(xyz - center[:, None], dim=-1).amax(1)
+    around = xyz - center[:, None]
+    size = around.abs().amax((1, 2))  # squares of any coordinates are numbers then
+    size = torch.where(size > 0, size, 1.0)
+    scale = size * torch.linalg.vector_norm(around / size[:, None, None], dim=-1).amax(1)
     return center, torch.where(scale > 0, scale, 1.0)
 
 

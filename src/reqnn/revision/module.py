@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -101,35 +101,32 @@ class RevisedModel(nn.Module):
         if self.learns:
             follow(self.model)
         given, places = self.by_position(args, kwargs)
-        self._check_dtype(given)
-        values = self.inputs.quaternions(given, context)
-        named = {name: values[place] for place, name in places.items()}
-        with fresh_stack(), frames_of(context), SortedTopk() if self.sorts else nullcontext():
+        with self._precision(given), fresh_stack(), frames_of(context), SortedTopk() if self.sorts else nullcontext():
+            values = self.inputs.quaternions(given, context)
+            named = {name: values[place] for place, name in places.items()}
             out = self.model(*(values[place] for place in range(len(args))), **{**kwargs, **named})
             context.finish()
             return out
 
-    def _check_dtype(self, given: dict[int, Any]) -> None:
-        """`InputError` for points in another precision than the network, and for a network in half precision."""
+    def _precision(self, given: dict[int, Any]) -> AbstractContextManager[Any]:
+        """In training autocast holds; in eval mode it is left: by its three digits answers would change with the orientation.
+
+        `InputError` for points in another precision than the network, and for a network in half precision.
+        """
         own, (first, _) = next((p.dtype for p in self.parameters() if p.is_floating_point()), None), self.inputs.first
         points = given.get(first)
-        if (
-            own is None
-            or not isinstance(points, Tensor)
-            or not points.is_floating_point()
-            or (not points.is_meta and torch.is_autocast_enabled(points.device.type))
-        ):
-            return
+        if own is None or not isinstance(points, Tensor) or not points.is_floating_point():
+            return nullcontext()
+        autocast = not points.is_meta and torch.is_autocast_enabled(points.device.type)
+        if autocast and self.training:
+            return nullcontext()
         if own in (torch.float16, torch.bfloat16):
-            raise InputError(
-                f"the network is in {own}; norms and neighbours that decide need float32: call .float(), and run it in "
-                "torch.autocast, which leaves these in float32 and does products in half precision"
-            )
+            raise InputError(f"the network is in {own}; norms and neighbours that decide need float32: call .float()")
         if points.dtype != own:
-            raise InputError(
-                f"points have dtype {points.dtype}, the network {own}: call points.to({own}) or net.double() to keep digits; "
-                "net.predict(points) converts after it has normalised"
-            )
+            kept = f"call points.to({own})" + (" or net.double() to keep digits" if points.dtype == torch.float64 else "")
+            given_as = f"points have dtype {points.dtype}, the network {own}"
+            raise InputError(f"{given_as}: {kept}; net.predict(points) converts after it has normalised")
+        return torch.autocast(points.device.type, enabled=False) if autocast else nullcontext()
 
     def by_position(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> tuple[dict[int, Any], dict[int, str]]:
         """All arguments by their positions, and the names of those that were passed by name."""

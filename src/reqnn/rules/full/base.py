@@ -31,7 +31,7 @@ real parts does with the imaginary ones: their "mean", or that of the "winner"; 
 distinguish mirror images, are among the invariants; ``unit``, where imaginary parts are brought to unit size: in every "norm"
 layer, behind every "pool", or "both"."""
 
-EPS = 1e-3  # of a mean squared length: what is shorter fades, and rounding is not blown up
+EPS = 1e-3  # of a mean squared length: what is shorter fades
 
 
 def by_the_paper(name: str, x: Q, *args: Any, **kwargs: Any) -> Any:
@@ -63,7 +63,7 @@ def invariants(x: Q, maps: Tensor, count: int, axis: int) -> Tensor:
 
 
 def unit_size(x: Q, imaginary: Tensor, axis: int, where: str) -> Tensor:
-    """v / √(1/C Σ_c ‖v_c‖² + ε) at each place, where the option ``unit`` asks for it.
+    """v / √(1/C Σ_c ‖v_c‖² + ε) at each place, 0 if that is rounding, where the option ``unit`` asks for it.
 
     Shapes: imaginary (3, *) with C on logical axis `axis` → the same
     """
@@ -71,7 +71,7 @@ def unit_size(x: Q, imaginary: Tensor, axis: int, where: str) -> Tensor:
         return imaginary
     if loops_serve(x, imaginary):
         return from_rows(full_rows.unit(to_rows(imaginary, axis), EPS), axis)
-    return imaginary * (imaginary.square().sum(0).mean(axis, keepdim=True) + EPS).rsqrt()
+    return imaginary * full_rows.unit_factor(imaginary.square().sum(0).mean(axis, keepdim=True), EPS)
 
 
 def small(weight: Tensor) -> None:
