@@ -49,3 +49,22 @@ def translations() -> dict[Any, Any]:
         torch.ops.aten._cdist_forward.default: cdist_forward,
         torch.ops.aten.leaky_relu.default: leaky_relu,
     }
+
+
+def simplify(model: Any) -> None:
+    """Fold constants and merge equal subgraphs of a model, in place; half of the export's time less than torch's `optimize`.
+
+    That also tries every pattern of its rewriter at every node, for a file that runs no faster. Notes on nodes, which hold
+    lines of code and paths of this machine, are removed.
+    """
+    passes = need("onnx_ir.passes.common")
+    need("onnxscript.optimizer").fold_constants(model)
+    for change in (
+        passes.RemoveUnusedNodesPass(),
+        passes.LiftConstantsToInitializersPass(lift_all_constants=True, size_limit=0),
+        passes.LiftSubgraphInitializersToMainGraphPass(),
+        passes.DeduplicateInitializersPass(),
+        passes.CommonSubexpressionEliminationPass(),
+        passes.ClearMetadataAndDocStringPass(),
+    ):
+        change(model)
