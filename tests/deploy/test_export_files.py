@@ -119,7 +119,8 @@ def test_constants_in_float64_are_exact_in_onnx(tmp_path):
     """Torch's own translation rounds them to float32, and is off by 2.5e-8."""
     x = torch.linspace(-1e-5, 1e-5, 9, dtype=torch.float64)
     module = sys.modules["reqnn.deploy.exporter"]
-    module._write_onnx(torch.export.export(Floored(), (x,)), (x,), tmp_path / "net.onnx")
+    with module._quiet():
+        module._write_onnx(torch.export.export(Floored(), (x,)), (x,), tmp_path / "net.onnx")
     torch.testing.assert_close(module._load_onnx(tmp_path / "net.onnx")((x,))[0], Floored()(x), rtol=1e-14, atol=0)
 
 
