@@ -184,15 +184,15 @@ def table(records: list[Record]) -> Table:
 
     columns = ["network", "format", "MB", "parity (network)", "invariance", "changed, ties", "float64 file (network)"]
     columns += ["without reqnn", "ms per cloud"]
-    rows = []
+    rows, refused = [], []
     for record in sorted(records, key=lambda record: (record["network"], record["format"])):
         size = f", {record['points']} points" if "points" in record else ""
         size += f", width {record['width']}" if "width" in record else ""
         head = [record["network"] + size, record["format"] + (" float64" if "float32" in record else "")]
         proof = record["proof"]
         if "failed" in record:
-            why = [line.strip() for line in record["failed"].splitlines() if not line.startswith("  at ")]
-            texts = [*head, f"refused: {'; '.join(why)}", *[""] * (len(columns) - 3)]
+            refused.append(f"{head[0]}, {head[1]}: {' '.join(record['failed'].split())}")
+            texts = [*head, "refused, see below", *[""] * (len(columns) - 3)]
         else:
             parity, times = f"{proof['parity']:.0e} ({proof['rounding']:.0e})", proof["milliseconds_per_cloud"]
             counts = f"{proof['changed']}, {proof['ties']} of {proof['clouds'] * proof['copies']}"
@@ -218,4 +218,5 @@ def table(records: list[Record]) -> Table:
         "in passes of 1 and 8 clouds as the proof makes them; trained weights in passes of 8, in turn, and under torch.compile "
         "(of the network; what pt2 holds, a loop operator among it, inductor does not take).",
     ]
+    notes += [f"Refused: {reason}" for reason in refused]
     return Table("export", "Exported files", columns, rows, records, notes=notes)
