@@ -1,6 +1,7 @@
 """Embeddings: of clouds and files, the same in every pose, in the order in which they were given."""
 
 import importlib.util
+import sys
 
 import numpy as np
 import pytest
@@ -64,6 +65,14 @@ def test_command(ending, tmp_path, capsys):
     assert [str(file)[-5:] for file in found["files"]] == ["a.npy", "b.npy"]
     assert found["embeddings"].shape[0] == 2
     assert np.abs(found["embeddings"][0] - found["embeddings"][1]).max() > 0
+
+
+def test_a_missing_pyarrow_is_noticed_before_the_clouds_are_embedded(tmp_path, capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    monkeypatch.setattr("reqnn.deploy.embed", lambda *_: pytest.fail("embedded"))
+    np.savetxt(tmp_path / "a.xyz", surfaces(1, 300)[0][0].numpy())
+    assert cli.main(["embed", str(tmp_path / "a.xyz"), "--out", str(tmp_path / "e.parquet")]) != 0
+    assert "reqnn[parquet]" in capsys.readouterr().err
 
 
 def test_mean_average_precision_by_hand():

@@ -107,6 +107,36 @@ def in_eval(net, points):
         return net(points)
 
 
+class Floored(nn.Module):
+    """A constant that float32 does not hold, as the rules' ε."""
+
+    def forward(self, x):
+        return torch.where(x > 0, x, 1e-5) / (x.abs() + 1e-5)
+
+
+@needs_onnx
+def test_constants_in_float64_are_exact_in_onnx(tmp_path):
+    """Torch's own translation rounds them to float32, and is off by 2.5e-8."""
+    x = torch.linspace(-1e-5, 1e-5, 9, dtype=torch.float64)
+    module = sys.modules["reqnn.deploy.exporter"]
+    with module._quiet():
+        module._write_onnx(torch.export.export(Floored(), (x,)), (x,), tmp_path / "net.onnx")
+    torch.testing.assert_close(module._load_onnx(tmp_path / "net.onnx")((x,))[0], Floored()(x), rtol=1e-14, atol=0)
+
+
+@needs_onnx
+def test_an_onnx_file_holds_no_lines_of_code_and_no_path(pooled, tmp_path):
+    reqnn.export(pooled, torch.randn(2, 40, 3), tmp_path / "net.onnx")
+    assert b".py" not in (tmp_path / "net.onnx").read_bytes()
+
+
+def test_steps_are_named_while_a_file_is_written_and_checked(pooled, tmp_path):
+    steps = []
+    reqnn.export(pooled, torch.randn(2, 40, 3), tmp_path / "net.pt2", step=steps.append)
+    assert steps[:2] == ["tracing the network", "writing the file"]
+    assert "checking the file: 4 of 8 clouds" in steps
+
+
 class Directed(nn.Module):
     """In the place of `Deployed`: its answers depend a little on the orientation."""
 

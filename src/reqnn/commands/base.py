@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -47,12 +47,17 @@ def console() -> Console:
     return Quiet() if sys.stdout.isatty() else Quiet(width=200)
 
 
-def busy(message: str) -> AbstractContextManager[Any]:
-    """Show a spinner with a message on stderr, if that is a terminal."""
+@contextmanager
+def busy(message: str) -> Iterator[Callable[[str], None]]:
+    """Show a spinner with a message on stderr, if that is a terminal; gives the function that changes the message."""
     from rich.console import Console
 
     stderr = Console(stderr=True)
-    return stderr.status(message) if stderr.is_terminal else nullcontext()
+    if not stderr.is_terminal:
+        yield lambda _: None
+        return
+    with stderr.status(message) as status:
+        yield status.update
 
 
 def progress(items: Iterable[Any], what: str, total: int) -> Iterator[Any]:

@@ -55,6 +55,8 @@ class Embed(OnRay, Command):
         out = Path(self.out)
         if out.suffix not in (".npz", ".parquet"):
             raise InputError(f"--out {out}: the name must end in .npz or .parquet")
+        if out.suffix == ".parquet":
+            need("pyarrow")  # before hours of work, not after
         net = load(self.network)
         clouds, failed = {}, 0
         for file in find_files(self.files):

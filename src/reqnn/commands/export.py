@@ -51,8 +51,9 @@ class Export(Command):
         net = load(self.network)
         example = surfaces(sizes["batch"] or 2, sizes["points"] or net.card["points"])[0]
         try:
-            with busy(f"exporting {self.network} and checking {out}"):
-                about = export(net, example, out, format=self.format, dynamic=[name for name, n in sizes.items() if n is None])
+            with busy(f"exporting {self.network}") as step:
+                varying = [name for name, n in sizes.items() if n is None]
+                about = export(net, example, out, format=self.format, dynamic=varying, step=step)
         except ExportError as error:
             console().print(f"{error}", highlight=False, markup=False, soft_wrap=True)
             return NOT_OK

@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from reqnn.data.files import atomic_file
-from reqnn.deploy.onnx_ops import translations
+from reqnn.deploy.onnx_ops import simplify, translations
 from reqnn.deploy.proof import Run, Sizes, prove
 from reqnn.errors import ExportError, InputError
 from reqnn.extras import need
@@ -39,6 +39,7 @@ def export(
     dynamic: Sequence[str] = ("batch", "points"),
     normalise: bool = True,
     classes: Sequence[str] | None = None,
+    step: Callable[[str], object] = lambda _: None,
 ) -> dict[str, Any]:
     """Write a revised network as a file for `torch` alone (pt2) or ONNX Runtime alone, neighbour search and sampling inside.
 
@@ -54,6 +55,7 @@ def export(
         normalise: the file takes clouds as they are, and centres them and scales them to the unit sphere itself.
         classes: names of the classes: the output is then their probabilities. Default: those of a network from `reqnn.load`;
             without, the file gives what the network gives.
+        step: called with what is done next, in words: an export takes about a minute.
 
     Returns:
         The metadata: classes, preprocessing, inputs, outputs, the proof.
@@ -76,12 +78,16 @@ def export(
             given = f"{len(classes)} classes are named; the network gives {shapes}"
             raise InputError(f"{given}, not one tensor of that many logits")
         with atomic_file(path) as partial:
-            FORMATS[format].write(_program(network, args, varying), args, partial)
+            step("tracing the network")
+            program = _program(network, args, varying)
+            step("writing the file")
+            FORMATS[format].write(program, args, partial)
             sizes = Sizes(axes, None if "batch" in dynamic else len(args[0]), "points" in dynamic)
             runs = {"network": _run(network), "exact": _run(exact), "file": FORMATS[format].load(partial)}
             if dtype != torch.float64:
+                step("writing the same in float64, for the proof")
                 runs |= _in_double(exact, args, varying, format, partial)
-            proof = prove(runs, net.inputs, args, sizes, normalise)
+            proof = prove(runs, net.inputs, args, sizes, normalise, step)
             if proof.failures:
                 raise ExportError(f"{path} is not written: {'; '.join(proof.failures)}", proof)
             about = {
@@ -183,7 +189,10 @@ def _write_onnx(program: Any, args: tuple[Tensor, ...], path: Path) -> None:
     names = ["points"] if len(args) == 1 else [f"input{i}" for i in range(len(args))]
     options: dict[str, Any] = {"input_names": names, "custom_translation_table": translations()}
     try:
-        torch.onnx.export(program, args, path, dynamo=True, external_data=False, verbose=False, **options)
+        written = torch.onnx.export(program, args, dynamo=True, optimize=False, verbose=False, **options)
+        assert written is not None
+        simplify(written.model)
+        written.save(path, external_data=False)
     except Exception as error:
         lines = [line for line in str(error).splitlines() if "Error'" in line] or [type(error).__name__]
         raise ExportError(f"the network cannot be written in ONNX ({lines[0].strip()}); format='pt2' may do") from error

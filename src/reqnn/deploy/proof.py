@@ -136,7 +136,14 @@ class Sizes:
         return [list(row) for row in zip(*(x.chunk(len(clouds)) for x in whole), strict=True)]
 
 
-def prove(runs: dict[str, Run], inputs: Inputs, example: tuple[Tensor, ...], sizes: Sizes, moves: bool) -> Proof:
+def prove(
+    runs: dict[str, Run],
+    inputs: Inputs,
+    example: tuple[Tensor, ...],
+    sizes: Sizes,
+    moves: bool,
+    step: Callable[[str], object],
+) -> Proof:
     """Run all of them on clouds like the example and on copies, which are moved and scaled too if `moves`.
 
     Args:
@@ -145,15 +152,18 @@ def prove(runs: dict[str, Run], inputs: Inputs, example: tuple[Tensor, ...], siz
         example: inputs in the file's precision.
         sizes: the numbers of clouds and points that are tried.
         moves: whether the file centres and scales.
+        step: called with what is done next, in words.
     """
     generator, dtype = torch.Generator().manual_seed(0), example[inputs.first[0]].dtype
     tolerance = TOLERANCE.get(dtype, 1e-2)
+    step("checking the file: the network in float64")
     groups = [_clouds(one, count, inputs, generator) for one, count in sizes.groups(example)]
     truths = [sizes.run(runs["exact"], [one.args for one in group]) for group in groups]
     spread, scales = _spread([outputs for truth in truths for outputs in truth])
     found: dict[str, list[float]] = {name: [] for name in ("plain", "parity", "rounding", "twin", *runs)}
     seconds: dict[str, list[float]] = {name: [] for name in runs}
-    for group, truth in zip(groups, truths, strict=True):
+    for place, (group, truth) in enumerate(zip(groups, truths, strict=True)):
+        step(f"checking the file: {sum(map(len, groups[:place]))} of {sum(map(len, groups))} clouds")
         before: dict[str, Answers] = {}
         for copy in range(1 + COPIES):
             motions = [Motion(random_matrix((), generator, torch.float64), one.random_orders(generator)) for one in group]

@@ -153,6 +153,11 @@ def _pooled(features: QuaternionTensor, clouds: int, channels: int, members: Ten
         if len(values) != len(members) or values.dim() != 3:
             raise InputError(f"features of shape {tuple(features.shape)} belong to neither clouds nor points: name another at=")
         return torch.stack([values[members == cloud].mean(0) for cloud in range(clouds)])
-    if values.shape[0] != clouds or values.dim() < 3:  # one cloud without a batch axis
-        values = values[None]
+    if values.shape[0] != clouds or values.dim() < 3:
+        if clouds > 1:
+            raise InputError(
+                f"the first axis of features of shape {tuple(features.shape)} does not count the {clouds} clouds: encode them "
+                "one by one, or name another submodule with at="
+            )
+        values = values[None]  # one cloud, without a batch axis or with its groups there
     return values.flatten(1, -3).mean(1) if values.dim() > 3 else values
