@@ -34,11 +34,12 @@ class VectorsLost(Exception):
 
     Args:
         layer: the submodule that made it, "" if it is not known.
+        place: among the outputs.
     """
 
-    def __init__(self, layer: str = "") -> None:
+    def __init__(self, layer: str = "", place: int = 0) -> None:
         super().__init__(layer)
-        self.layer = layer
+        self.layer, self.place = layer, place
 
 
 def dry_run(
@@ -210,11 +211,17 @@ def _settle_outputs(net: RevisedModel, plan: Plan, output: Any, rotating: list[b
     """Quaternion outputs with no meaning yet: coordinates, where the original returns those, else real numbers."""
     found = leaves(output)
     wanted = rotating if len(rotating) == len(found) else [False] * len(found)
-    for leaf, rotates in zip(found, wanted, strict=True):
+    for place, (leaf, rotates) in enumerate(zip(found, wanted, strict=True)):
         if isinstance(leaf, CutVectors):
             raise leaf.error
-        if rotates and not isinstance(leaf, (QuaternionTensor, RemovedTransform)):
-            raise VectorsLost(plan.maker_of(leaf))
+        if place in net.back and isinstance(leaf, QuaternionTensor):
+            raise NoRuleError(
+                "an output should be matrices in the PCA frame, but is vectors or features; name the submodule that makes it "
+                "in coordinates=",
+                "the model's output",
+            )
+        if rotates and place not in net.back and not isinstance(leaf, (QuaternionTensor, RemovedTransform)):
+            raise VectorsLost(plan.maker_of(leaf), place)
         if rotates and _is_loose(leaf):
             plan.output_vectors(leaf)
             raise NoRuleError(

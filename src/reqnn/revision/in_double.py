@@ -1,0 +1,36 @@
+"""A pass in float64 through code that makes float32 tensors: where both meet, float64 wins."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.overrides import TorchFunctionMode
+
+from reqnn.tensor.nested import map_leaves
+
+_MAKERS = {
+    "zeros", "ones", "empty", "full", "eye", "tensor", "as_tensor", "from_numpy", "arange", "linspace", "logspace", "rand",
+    "randn", "normal", "float", "to", "type", "type_as",
+}  # fmt: skip
+
+
+class InDouble(TorchFunctionMode):
+    """Operands in float32 become float64, and what the code makes or casts is float64, not float32.
+
+    What is written into a float32 tensor that exists (``torch.FloatTensor(…)``) is rounded as without this mode.
+    """
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None) -> Any:
+        name = getattr(func, "__name__", "")
+        in_place = name == "__setitem__" or (name.endswith("_") and not name.endswith("__")) or name.startswith("__i")
+        if name == "__get__" or isinstance(func, type(Tensor.dtype)):
+            return func(*args, **(kwargs or {}))
+        written, read = (args[:1], args[1:]) if in_place else ((), args)
+        result = func(*written, *map_leaves(_wide, tuple(read)), **map_leaves(_wide, kwargs or {}))
+        return _wide(result) if name in _MAKERS else result
+
+
+def _wide(value: Any) -> Any:
+    return value.double() if isinstance(value, Tensor) and value.dtype == torch.float32 else value
