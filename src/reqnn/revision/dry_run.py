@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from reqnn.errors import NoRuleError, ReqnnError
+from reqnn.errors import InputError, NoRuleError, ReqnnError
 from reqnn.nn.quaternion_to_real import quaternion_to_real_hook
 from reqnn.revision.cloning import copy_of
 from reqnn.revision.inputs import convert
@@ -113,6 +113,8 @@ def _located(plan: Plan) -> Iterator[None]:
         if error.operation or type(error) is not NoRuleError:
             raise
         raise error.located(*place_of_error(error, plan.names)) from None
+    except InputError as error:  # of a function of ours that the network calls
+        raise NoRuleError(str(error)).located(*place_of_error(error, plan.names)) from error
     except (ReqnnError, RealBefore, HeadWanted, VectorsLost, UsedInParts):
         raise
     except Exception as error:

@@ -91,7 +91,8 @@ def rotating_outputs(
         like = [i for i in numbers if rank > 2 and found[i].dim() == rank and found[i].shape[axis] == 3]
         if args[position].shape[1:] != (3, 3):
             like = [i for i in like if found[i].shape[1:] != (3, 3)]  # the matrices of a spatial transformer
-        if rank == 3 and any(found[i].dim() == 3 and found[i].shape[axis] != 3 == found[i].shape[-axis % 3] for i in numbers):
+        clouds = [i for i in numbers if found[i].dim() == 3 and tuple(found[i].shape[1:]) not in MATRICES]
+        if rank == 3 and any(found[i].shape[axis] != 3 == found[i].shape[-axis % 3] for i in clouds):
             raise InputError(
                 f"the coordinates of the input {tuple(args[position].shape)} are on axis {axis}, and an output has 3 on the "
                 f"other one ({', '.join(str(tuple(found[i].shape)) for i in numbers)}): coordinates, or three classes? Pass "
