@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import inspect
-from contextlib import nullcontext
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,6 +17,7 @@ from reqnn.nn.quaternion_to_real import becomes_real_before, quaternion_to_real_
 from reqnn.points import CloudBatch
 from reqnn.revision import encoding
 from reqnn.revision import features as _features
+from reqnn.revision.in_double import InDouble
 from reqnn.revision.inputs import Inputs
 from reqnn.revision.learned import hand_over, has_learned
 from reqnn.revision.outputs import rotated_back, to_outputs
@@ -114,10 +116,17 @@ class RevisedModel(nn.Module):
         self._check_dtype(given)
         values = self.inputs.quaternions(given, context)
         named = {name: values[place] for place, name in places.items()}
-        with fresh_stack(), frames_of(context), SortedTopk() if self.sorts else nullcontext():
+        with fresh_stack(), frames_of(context), self._modes(values[self.inputs.first[0]]):
             out = self.model(*(values[place] for place in range(len(args))), **{**kwargs, **named})
             context.finish()
             return out
+
+    @contextmanager
+    def _modes(self, points: Any) -> Iterator[None]:
+        """How the network's own calls of torch run: topk sorted, if asked for; float32 numbers that meet float64 as such."""
+        double = isinstance(points, Tensor) and points.dtype == torch.float64 and not torch.compiler.is_compiling()
+        with SortedTopk() if self.sorts else nullcontext(), InDouble() if double else nullcontext():
+            yield
 
     def _check_dtype(self, given: dict[int, Any]) -> None:
         """`InputError` for points in another precision than the network, and for a network in half precision."""
