@@ -157,3 +157,27 @@ def test_both_summands_become_real(rules):
     points = torch.randn(4, 3, 40)
     net = reqnn.revise(Scores(), points, rules=rules)
     assert reqnn.audit(net, points, rotations=4, permutations=2, modes=("eval",)).ok
+
+
+class RandomGrid(nn.Module):
+    """A code beside random numbers that are float32 in any network."""
+
+    def __init__(self):
+        super().__init__()
+        self.encoder, self.lift, self.decoder = nn.Conv1d(3, 16, 1), nn.Conv1d(2, 4, 1), nn.Conv1d(20, 3, 1)
+
+    def forward(self, x):
+        code = torch.relu(self.encoder(x.mT)).amax(2, keepdim=True)
+        grid = self.lift(torch.rand(len(x), 2, 10))
+        return self.decoder(torch.cat([grid, code.expand(-1, -1, 10)], 1)).mT
+
+
+def test_a_network_that_makes_float32_tensors_runs_in_float64():
+    points = torch.randn(2, 40, 3).double()
+    net = reqnn.revise(RandomGrid(), points.float(), rules="full")
+    torch.manual_seed(0)
+    single = net(points.float())
+    torch.manual_seed(0)
+    double = net.double()(points)
+    assert double.dtype == torch.float64
+    torch.testing.assert_close(double.float(), single, atol=1e-4, rtol=1e-4)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import torch
@@ -27,9 +28,19 @@ class InDouble(TorchFunctionMode):
         in_place = name == "__setitem__" or (name.endswith("_") and not name.endswith("__")) or name.startswith("__i")
         if name == "__get__" or isinstance(func, type(Tensor.dtype)):
             return func(*args, **(kwargs or {}))
-        written, read = (args[:1], args[1:]) if in_place else ((), args)
-        result = func(*written, *map_leaves(_wide, tuple(read)), **map_leaves(_wide, kwargs or {}))
+        written, read, kwargs = (*((args[:1], args[1:]) if in_place else ((), args)), kwargs or {})
+        if _holds_float32(read) or _holds_float32(kwargs.values()):
+            read, kwargs = map_leaves(_wide, tuple(read)), map_leaves(_wide, kwargs)
+        result = func(*written, *read, **kwargs)
         return _wide(result) if name in _MAKERS else result
+
+
+def _holds_float32(values: Iterable[Any]) -> bool:
+    """Asked at every call, and mostly false: faster than a walk through nested arguments."""
+    return any(
+        _holds_float32(value) if isinstance(value, (tuple, list)) else getattr(value, "dtype", None) is torch.float32
+        for value in values
+    )
 
 
 def _wide(value: Any) -> Any:
