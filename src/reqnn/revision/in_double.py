@@ -28,10 +28,11 @@ class InDouble(TorchFunctionMode):
         in_place = name == "__setitem__" or (name.endswith("_") and not name.endswith("__")) or name.startswith("__i")
         if name == "__get__" or isinstance(func, type(Tensor.dtype)):
             return func(*args, **(kwargs or {}))
-        written, read, kwargs = (*((args[:1], args[1:]) if in_place else ((), args)), kwargs or {})
-        if _holds_float32(read) or _holds_float32(kwargs.values()):
-            read, kwargs = map_leaves(_wide, tuple(read)), map_leaves(_wide, kwargs)
-        result = func(*written, *read, **kwargs)
+        named = kwargs or {}
+        written, read = (args[:1], args[1:]) if in_place else ((), args)
+        if _holds_float32(read) or _holds_float32(named.values()):
+            read, named = map_leaves(_wide, tuple(read)), map_leaves(_wide, named)
+        result = func(*written, *read, **named)
         return _wide(result) if name in _MAKERS else result
 
 
