@@ -51,16 +51,38 @@ class NoRuleError(ReqnnError, NotImplementedError):
         if not self.operation:
             return self.reason
         where = f"in layer '{self.layer}'" if self.layer else "in the model's own forward"
-        frame = f"(coordinates=('{self.layer}',), or coordinates='auto')" if self.layer else "(coordinates=('name',))"
         return (
             f"no rule for {self.operation} on quaternion features, {where}\n"
             f"  at {self.location}\n"
             f"  why: {self.reason}\n"
-            f"  ways out: place Quaternion2Real before the layer that makes this tensor (to_real='{self.source or 'name'}'); "
-            f"drop the submodule (remove=('name',)); let it compute in the PCA frame {frame}; swap the function "
-            "(replace={'name': function}); register a rule of your own (reqnn.rule); or run the network as it is in PCA frames "
-            "(rules='frames')"
+            f"  ways out: {'; '.join(self._ways_out())}"
         )
+
+    def _ways_out(self) -> list[str]:
+        """What the user may do, as far as it can be done there."""
+        if self.source:
+            real = f"place Quaternion2Real before the layer that makes this tensor (to_real='{self.source}')"
+        else:
+            real = "features that a layer has made may become real before it (to_real='name'), coordinates may not"
+        if self.layer:
+            ways = [
+                f"let the submodule compute in the PCA frame (coordinates=('{self.layer}',), or coordinates='auto')",
+                f"drop the submodule if the network works without (remove=('{self.layer}',))",
+            ]
+        else:
+            ways = [
+                "move these lines into a submodule, which may compute in the PCA frame (coordinates=('name',)) or be dropped "
+                "if the network works without (remove=('name',))",
+                "leave these lines as they are and revise only the submodule that makes the features "
+                "(model.part = reqnn.revise(model.part, its_input))",
+            ]
+        return [
+            real,
+            *ways,
+            "swap a function of yours (replace={'name': function})",
+            "register a rule of your own (reqnn.rule)",
+            "or run the network as it is in PCA frames (rules='frames')",
+        ]
 
     def located(self, operation: str, layer: str | None, location: str, source: str | None = None) -> NoRuleError:
         """The same error with the place where it happened, if it had none."""

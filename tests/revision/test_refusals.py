@@ -373,3 +373,16 @@ def test_what_was_refused_once(cls, rules):
 def test_half_of_the_points_written_into_zeros():
     with pytest.raises(reqnn.NoRuleError, match="order of the points"):
         reqnn.revise(refused.WritesIntoZeros(), torch.randn(4, 24, 3))
+
+
+def test_what_fails_on_points_inside_the_network_names_the_line():
+    class Sampled(torch.nn.Module):
+        def forward(self, xyz):
+            return xyz[:, reqnn.points.farthest_point_sample(xyz, 40)[0]]
+
+        def __call__(self, *args):
+            return torch.zeros(2, 4) if not isinstance(args[0], reqnn.tensor.QuaternionTensor) else super().__call__(*args)
+
+    with pytest.raises(NoRuleError, match=r"n = 40 of 24 points") as caught:
+        reqnn.revise(Sampled(), torch.randn(2, 24, 3))
+    assert "reqnn.points.farthest_point_sample(xyz, 40)" in caught.value.location

@@ -88,14 +88,17 @@ class InFrame:
         extension: whether this use goes beyond the paper.
         rotate_back: whether outputs that may be coordinates are. Coordinates that the block only passes on (sampled points)
             always are: the dry run finds them by a second frame.
+        stays: no output is rotated back; the code behind the block computes in the frame, too.
 
     Attributes:
         rotated: output, in the order of leaves → the axis of its coordinates.
         may_rotate: the same for outputs that look like coordinates and are returned as real numbers.
     """
 
-    def __init__(self, module: nn.Module, axis: int = -1, extension: bool = False, rotate_back: bool = False) -> None:
-        self.module, self.axis, self.extension, self.rotate_back = module, axis, extension, rotate_back
+    def __init__(
+        self, module: nn.Module, axis: int = -1, extension: bool = False, rotate_back: bool = False, stays: bool = False
+    ) -> None:
+        self.module, self.axis, self.extension, self.rotate_back, self.stays = module, axis, extension, rotate_back, stays
         self.rotated: dict[int, int] = {}
         self.may_rotate: dict[int, int] = {}
 
@@ -158,12 +161,14 @@ class InFrame:
         """Which outputs are coordinates, in the dry run: they rotate with the frame, or are wanted (`rotate_back`)."""
         self.rotated, self.may_rotate = {}, {}
         for i, (a, b) in enumerate(zip(leaves(outputs), leaves(others), strict=True)):
-            axis = axis_of_vectors(a, self.axis, flat=self.rotate_back) if not strict else None
+            axis = axis_of_vectors(a, self.axis, flat=self.rotate_back) if not strict and not self.stays else None
             if axis is None:
                 continue
             rotated = (a.movedim(axis, -1).unflatten(-1, (-1, 3)) @ _ANOTHER_FRAME.to(a)).flatten(-2).movedim(-1, axis)
             passed_on = b.shape == a.shape and bool((b - rotated).abs().max() <= _SAME * a.abs().max())
-            (self.rotated if passed_on or self.rotate_back else self.may_rotate)[i] = axis
+            matrices = a.shape[-2:] == (3, 3)  # what turns into R·A·Rᵀ is no coordinates; see `outputs=`
+            if passed_on or not matrices:
+                (self.rotated if passed_on or self.rotate_back else self.may_rotate)[i] = axis
 
     def _mean(self, column: tuple[Any, ...], frames: Tensor, axis: int | None, context: Context) -> Any:
         """One output over all frames; what is no floating-point number as in the first frame."""

@@ -21,10 +21,12 @@ class Block:
     Attributes:
         reason: why, if ``coordinates="auto"`` has found it.
         rotate_back: whether outputs that look like coordinates are.
+        stays: whether none is, as the code behind it computes with them in the frame; the network's outputs are.
     """
 
     reason: str = ""
     rotate_back: bool = False
+    stays: bool = False
 
 
 @dataclass
@@ -43,6 +45,8 @@ class Choices:
         parts: parameters that keep their size, since the code takes slices of them.
         keep: layers that must not become real, since coordinates come from them.
         stated: whether the user said which outputs are coordinates (``outputs=``).
+        back: place among the outputs → axes of those that are made in the PCA frame and rotated back at the end.
+        likely: which outputs look like coordinates or matrices, and are taken for real; "" if none.
         error: what a dry run with `auto_real` has met, if another without it is tried.
     """
 
@@ -57,6 +61,8 @@ class Choices:
     parts: set[str] = field(default_factory=set)
     stated: bool = False
     keep: set[str] = field(default_factory=set)
+    back: dict[int, tuple[int, ...]] = field(default_factory=dict)
+    likely: str = ""
     error: NoRuleError | None = None
 
     @property
@@ -70,7 +76,7 @@ class Choices:
             twin.get_submodule(name).register_forward_pre_hook(quaternion_to_real_hook, with_kwargs=True)
         for name, block in self.blocks.items():
             module = twin.get_submodule(name)
-            module.forward = InFrame(module, axis, bool(block.reason) or block.rotate_back, block.rotate_back)
+            module.forward = InFrame(module, axis, bool(block.reason) or block.rotate_back, block.rotate_back, block.stays)
 
     def learn(self, event: Exception, twin: nn.Module) -> None:
         """Decide anew after what ended a dry run; raise it again if nothing can be done about it."""
@@ -84,6 +90,9 @@ class Choices:
         elif isinstance(event, HeadWanted):
             self.auto_real = True
         elif isinstance(event, VectorsLost):
+            if any(block.stays for block in self.blocks.values()):
+                self.back[event.place] = ()  # `revise` knows the axis
+                return
             if (not event.layer and self._rotate_back(twin, "")) or self._rotates_back(event.layer):
                 return
             if self.found:
@@ -92,6 +101,8 @@ class Choices:
                 self.auto_real = False
             elif self._squash():
                 return
+            elif self.back:
+                self.back[event.place] = ()  # beside matrices, which the frame gives too
             elif self.stated or (self.open and self.gates):
                 raise NoRuleError(
                     "an output is to be coordinates, which rotate, but what it is made of is real"
@@ -104,7 +115,9 @@ class Choices:
                 self.rotating = [False] * len(self.rotating)  # as the names in to_real= want it
         else:
             assert isinstance(event, NoRuleError)
-            if self._both_real(event) or self._rotate_back(twin, event.layer or "") or self._into_frame(event, twin):
+            if self._both_real(event) or self._rotate_back(twin, event.layer or "") or self._stay(event, twin):
+                return
+            if self._into_frame(event, twin):
                 return
             if self.error is None and self.auto_real and any(self.rotating):
                 self.auto_real, self.error = False, event  # coordinates may come from what looked like a head
@@ -112,6 +125,8 @@ class Choices:
             error = self.error or event
             if self.open and any(self.rotating):
                 error = _and(error, "if an output only looks like coordinates, say so: outputs=('real', …), one entry each")
+            if self.open and self.likely:
+                error = _and(error, f"if these outputs belong to the cloud, say so beside coordinates=: {self.likely}")
             raise error
 
     def _squash(self) -> bool:
@@ -161,6 +176,16 @@ class Choices:
                 return True
         return False
 
+    def _stay(self, event: NoRuleError, twin: nn.Module) -> bool:
+        """Whether coordinates that blocks return stay in the frame, as the code behind multiplies them by matrices there."""
+        frames = {name: frame_of(twin.get_submodule(name)) for name in self.blocks}
+        blocks = [self.blocks[name] for name, frame in frames.items() if frame is not None and frame.rotated]
+        if not self.stated or any(block.stays for block in blocks) or event.layer in self.blocks:
+            return False
+        for block in blocks:
+            block.rotate_back, block.stays = False, True
+        return bool(blocks)
+
     def _into_frame(self, event: NoRuleError, twin: nn.Module) -> bool:
         """Whether the submodule around an operation without a rule runs in the frame from now on."""
         if not self.auto_frames or not event.operation:
@@ -199,6 +224,10 @@ class Choices:
             frame = frame_of(plan.model.get_submodule(name))
             if frame is not None and frame.rotated:
                 notes.append(f"coordinates that '{name}' returns are rotated back from the PCA frame")
+        if self.back:
+            notes.append(
+                f"outputs {sorted(self.back)} are made in the PCA frame of the first cloud and rotated back, an extension"
+            )
         if self.found:
             notes.append(
                 f"no Linear on (B, C) features stands at the end, so the last layer ({', '.join(self.found)}) became the real "

@@ -35,7 +35,7 @@ class Workspace:
 
     def __init__(self, known: dict[str, Known], replace: dict[str, Callable]) -> None:
         self.known, self.replace = known, replace
-        self.decisions: dict[str, tuple[bool | None, str]] = {}  # whether ours is called, and which row of Table 1 it is
+        self.decisions: dict[str, tuple[bool | None, str, Any]] = {}  # whether ours is called, which row of Table 1, its form
         self._packages: set[str] = set()
         self._namespaces: dict[str, dict[str, Any]] = {}
         self._clones: dict[int, Any] = {}
@@ -163,7 +163,7 @@ class Workspace:
             return None
         families = tuple(dict.fromkeys(self.known.values()))
         function = PointFunction(name, self.known.get(name), twin, self.replace.get(name), families)
-        function.ours, row = self.decisions.get(key, (None, ""))
+        function.ours, row, function.form = self.decisions.get(key, (None, "", function.form))
         function.known = function.known or next((family for family in families if family.row == row), None)
         self.functions[key] = function
         return function
@@ -209,7 +209,7 @@ class Workspace:
         return self
 
     def __reduce__(self) -> tuple:
-        decisions = {key: (f.ours, f.known.row if f.known else "") for key, f in self.functions.items()}
+        decisions = {key: (f.ours, f.known.row if f.known else "", f.form) for key, f in self.functions.items()}
         return _restore_workspace, (self.replace, decisions, self._packages)
 
 

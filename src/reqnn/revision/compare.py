@@ -17,6 +17,7 @@ from torch import Tensor
 
 from reqnn.revision.clouds import Orders
 from reqnn.revision.inputs import is_numbers
+from reqnn.revision.outputs import MATRICES
 from reqnn.tensor import QuaternionTensor
 from reqnn.tensor.nested import leaves
 
@@ -142,21 +143,31 @@ def ways_to_rotate(value: Value, clouds: int, free: bool) -> dict[str, Expect]:
         for split in _splits(value, clouds):
             if split.axis != axis:
                 ways[f"rotated on axis {axis}, {split}"] = _rotator(axis, split)
+    last = value.data.dim() - 1
+    if free and not value.quaternion and tuple(value.data.shape[-2:]) in MATRICES:
+        for split in _splits(value, clouds):
+            if split.axis is None or split.axis < last - 1:
+                rows, columns = _rotator(last - 1, split, 0), _rotator(last, split, 0)
+                ways[f"conjugated, {split}"] = lambda x, r, rows=rows, columns=columns: columns(rows(x, r), r)  # type: ignore[misc]
     return ways
 
 
 def ways_to_reorder(value: Value, clouds: int, sizes: Sequence[int]) -> dict[str, Expect]:
-    """A layer may ignore the order of the points, or follow it on one or more axes (two for a (B, N, N) attention map)."""
+    """A layer may ignore the order of the points, or follow it on one or more axes (two for a (B, N, N) attention map).
+
+    Along an axis the points may each have copies, or stand before or behind other rows, as the input of a completed cloud.
+    """
     ways: dict[str, Expect] = {"unchanged": lambda reference, orders: reference}
     for split in _splits(value, clouds):
         shape = split.shape_of_one(value.data.shape)
         sized = [(axis, n) for n in sizes for axis in range(value.hidden, len(shape)) if n > 1]
-        axes = [(axis, n, False) for axis, n in sized if shape[axis] == n]
-        axes += [(axis, n, tiled) for axis, n in sized if shape[axis] % n == 0 and shape[axis] > n for tiled in (False, True)]
+        axes = [(axis, n, "") for axis, n in sized if shape[axis] == n]
+        axes += [(axis, n, how) for axis, n in sized if shape[axis] % n == 0 and shape[axis] > n for how in ("", "tiled")]
+        axes += [(axis, n, how) for axis, n in sized if shape[axis] > n for how in ("first", "last")]
         for count in range(1, min(len(axes), _MOST_AXES) + 1):
             for chosen in combinations(axes[: 2 * _MOST_AXES], count):
                 if len({axis for axis, *_ in chosen}) == count:
-                    places = " and ".join(f"axis {axis - value.hidden}{' tiled' * tiled}" for axis, _, tiled in chosen)
+                    places = " and ".join(f"axis {axis - value.hidden} {how}".rstrip() for axis, _, how in chosen)
                     ways[f"permuted on {places}, {split}"] = _reorderer(chosen, split)
     return ways
 
@@ -201,7 +212,9 @@ def _splits(value: Value, clouds: int) -> list[_Split]:
     return [_Split(axis, 0, clouds) for axis in along] + [_Split(None, b, clouds) for b in range(clouds)]
 
 
-def _rotator(axis: int, split: _Split) -> Expect:
+def _rotator(axis: int, split: _Split, first: int = -3) -> Expect:
+    """R on the three entries of an axis that begin with `first`; the others, a real part or homogeneous coordinates, stay."""
+
     def expect(reference: Tensor, rotations: Tensor) -> Tensor:
         entries = rotations.to(reference)[split.cloud] if split.axis is None else rotations.to(reference)
         if split.axis is not None:
@@ -214,22 +227,36 @@ def _rotator(axis: int, split: _Split) -> Expect:
             entries = entries.reshape(3, 3, *[1] * (reference.dim() - 1))
         parts, rotated = reference.movedim(axis, 0), reference.clone()
         # no matrix product: for (3, 3) @ (3, M) threads cost more than the work
+<<<<<<< HEAD
         for row, target in zip(entries, rotated.movedim(axis, 0)[-3:], strict=True):
             torch.mul(row[0], parts[-3], out=target)
             target.addcmul_(row[1], parts[-2]).addcmul_(row[2], parts[-1])
         return rotated
+=======
+        start = first % len(parts)
+        x, y, z = parts[start : start + 3]
+        rotated = entries[:, 0] * x + entries[:, 1] * y + entries[:, 2] * z
+        return torch.cat([parts[:start], rotated, parts[start + 3 :]]).movedim(0, axis)
+>>>>>>> net
 
     return expect
 
 
-def _reorderer(axes: Sequence[tuple[int, int, bool]], split: _Split) -> Expect:
-    """Along some axes: each point followed by its copies, or (tiled) one copy of the whole cloud after the other."""
+def _reorderer(axes: Sequence[tuple[int, int, str]], split: _Split) -> Expect:
+    """Along some axes: each point followed by its copies; "tiled": one copy of the cloud after the other; or by place."""
 
     def expect(reference: Tensor, orders: Orders) -> Tensor:
         def reorder(part: Tensor, cloud: int) -> Tensor:
             shape = part.shape
-            for axis, points, tiled in axes:
-                order = orders[points][cloud].to(part.device)
+            for axis, points, how in axes:
+                order, size = orders[points][cloud].to(part.device), part.shape[axis]
+                if how in ("first", "last"):
+                    start = 0 if how == "first" else size - points
+                    rows = torch.arange(size, device=part.device)
+                    rows[start : start + points] = order + start
+                    part = part.index_select(axis, rows)
+                    continue
+                tiled = how == "tiled"
                 copies = part.unflatten(axis, (-1, points) if tiled else (points, -1))
                 part = copies.index_select(axis + tiled, order).flatten(axis, axis + 1)
             return part.reshape(shape)

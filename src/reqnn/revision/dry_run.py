@@ -11,7 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from reqnn.errors import NoRuleError, ReqnnError
+from reqnn.errors import InputError, NoRuleError, ReqnnError
 from reqnn.nn.quaternion_to_real import quaternion_to_real_hook
 from reqnn.revision.cloning import copy_of
 from reqnn.revision.inputs import convert
@@ -34,11 +34,12 @@ class VectorsLost(Exception):
 
     Args:
         layer: the submodule that made it, "" if it is not known.
+        place: among the outputs.
     """
 
-    def __init__(self, layer: str = "") -> None:
+    def __init__(self, layer: str = "", place: int = 0) -> None:
         super().__init__(layer)
-        self.layer = layer
+        self.layer, self.place = layer, place
 
 
 def dry_run(
@@ -112,6 +113,8 @@ def _located(plan: Plan) -> Iterator[None]:
         if error.operation or type(error) is not NoRuleError:
             raise
         raise error.located(*place_of_error(error, plan.names)) from None
+    except InputError as error:  # of a function of ours that the network calls
+        raise NoRuleError(str(error)).located(*place_of_error(error, plan.names)) from error
     except (ReqnnError, RealBefore, HeadWanted, VectorsLost, UsedInParts):
         raise
     except Exception as error:
@@ -210,11 +213,17 @@ def _settle_outputs(net: RevisedModel, plan: Plan, output: Any, rotating: list[b
     """Quaternion outputs with no meaning yet: coordinates, where the original returns those, else real numbers."""
     found = leaves(output)
     wanted = rotating if len(rotating) == len(found) else [False] * len(found)
-    for leaf, rotates in zip(found, wanted, strict=True):
+    for place, (leaf, rotates) in enumerate(zip(found, wanted, strict=True)):
         if isinstance(leaf, CutVectors):
             raise leaf.error
-        if rotates and not isinstance(leaf, (QuaternionTensor, RemovedTransform)):
-            raise VectorsLost(plan.maker_of(leaf))
+        if place in net.back and isinstance(leaf, QuaternionTensor):
+            raise NoRuleError(
+                "an output should be matrices in the PCA frame, but is vectors or features; name the submodule that makes it "
+                "in coordinates=",
+                "the model's output",
+            )
+        if rotates and place not in net.back and not isinstance(leaf, (QuaternionTensor, RemovedTransform)):
+            raise VectorsLost(plan.maker_of(leaf), place)
         if rotates and _is_loose(leaf):
             plan.output_vectors(leaf)
             raise NoRuleError(

@@ -9,16 +9,18 @@ each cloud. The network keeps its weights and its code; its features are those o
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from reqnn.errors import InputError
-from reqnn.nn.coordinates import axis_of_vectors
 from reqnn.points import degenerate_axes, right_handed_frames
+from reqnn.revision.in_double import InDouble
 from reqnn.revision.inputs import Inputs, cloud_of, is_numbers, members_of, rotate_vectors
 from reqnn.revision.module import RevisedModel
+from reqnn.revision.outputs import rotated_back
 from reqnn.revision.report import RevisionReport, count_parameters
 from reqnn.rules.registry import RuleSet
 from reqnn.tensor.nested import leaves, map_leaves
@@ -43,22 +45,25 @@ class FramedModel(RevisedModel):
 
     Attributes:
         model: the network as it was.
-        rotated: for each output the axis of its coordinates, None if it does not rotate.
+        rotated: place among the outputs → the axis of its coordinates, or both axes of its matrices.
     """
 
-    def __init__(self, model: nn.Module, inputs: Inputs, rules: RuleSet, rotated: list[int | None]) -> None:
+    def __init__(self, model: nn.Module, inputs: Inputs, rules: RuleSet, rotated: dict[int, tuple[int, ...]]) -> None:
         super().__init__(model, inputs, rules, strict=False, auto_real=False)
         self.rotated = rotated
 
     def _forward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given, places = self.by_position(args, kwargs)
+        self._check_dtype(given)
         frames = self._frames(given)  # (rows, F, 3, 3)
         outputs = []
         for frame in frames.unbind(1):
             seen = {place: self._seen(place, value, frame) for place, value in given.items()}
             named = {**kwargs, **{name: seen[place] for place, name in places.items()}}
-            outputs.append(self.model(*(seen[place] for place in range(len(args))), **named))
-        return self._averaged(outputs, frames)
+            with InDouble() if frame.dtype == torch.float64 else nullcontext():
+                output = self.model(*(seen[place] for place in range(len(args))), **named)
+            outputs.append(rotated_back(output, self.rotated, frame))
+        return self._averaged(outputs)
 
     def _frames(self, given: dict[int, Any]) -> Tensor:
         """The frames of each cloud, one of them drawn in training; of each point where clouds lie one behind the other."""
@@ -83,20 +88,12 @@ class FramedModel(RevisedModel):
             return value
         return rotate_vectors(value, axis, frame.mT, self.inputs.scalars_of(position))
 
-    def _averaged(self, outputs: list[Any], frames: Tensor) -> Any:
-        """The mean over the frames, coordinates rotated back; what is no floating-point number, as in the first frame."""
+    @staticmethod
+    def _averaged(outputs: list[Any]) -> Any:
+        """The mean over the frames; what is no floating-point number, as in the first frame."""
         columns = zip(*(leaves(output) for output in outputs), strict=True)
-        means: list[Any] = []
-        for place, column in enumerate(columns):
-            if not is_numbers(column[0]):
-                means.append(column[0])
-                continue
-            axis = self.rotated[place] if place < len(self.rotated) else None
-            if axis is not None:
-                pairs = zip(column, frames.unbind(1), strict=True)
-                column = tuple(rotate_vectors(value, axis, frame) for value, frame in pairs)
-            means.append(torch.stack(column).mean(0))
-        return _rebuilt(outputs[0], means)
+        means = iter([torch.stack(column).mean(0) if is_numbers(column[0]) else column[0] for column in columns])
+        return map_leaves(lambda _: next(means), outputs[0])
 
     def features(self, *inputs: Any, at: str | None = None, **kwargs: Any) -> Tensor:
         """There are no equivariant features inside."""
@@ -106,13 +103,10 @@ class FramedModel(RevisedModel):
 
 
 def framed(
-    model: Any, inputs: Inputs, rules: RuleSet, rotating: list[bool], expected: Any, args: tuple[Any, ...], kept: bool
+    model: Any, inputs: Inputs, rules: RuleSet, rotated: dict[int, tuple[int, ...]], args: tuple[Any, ...], kept: bool
 ) -> FramedModel:
     """A network in frames, with its report."""
     first, axis = inputs.first
-    rotated = [
-        axis_of_vectors(leaf, axis) if rotates else None for leaf, rotates in zip(leaves(expected), rotating, strict=True)
-    ]
     net = FramedModel(model, inputs, rules, rotated)
     count = count_parameters(model)
     copied = [name for name, _ in model.named_parameters()] if kept else []
@@ -125,12 +119,25 @@ def framed(
         notes.append(
             f"{degenerate} clouds of the example have two equal variances: their frames, and so outputs, are not unique"
         )
-    if any(found is not None for found in rotated):
-        notes.append(f"outputs that rotate: {[place for place, found in enumerate(rotated) if found is not None]}")
+    if rotated:
+        notes.append(f"outputs that rotate: {sorted(rotated)}")
     net.report = RevisionReport([], count, count, copied=copied, notes=notes)
     return net
 
 
-def _rebuilt(tree: Any, values: list[Any]) -> Any:
-    left = iter(values)
-    return map_leaves(lambda _: next(left), tree)
+def coordinates_among(
+    expected: Any, run: Callable[[tuple[Any, ...]], Any], inputs: Inputs, args: tuple[Any, ...]
+) -> dict[int, tuple[int, ...]]:
+    """Place → axis of the outputs that rotate with a cloud of the batch already, such as sampled points and neighbourhoods."""
+    rotation = torch.tensor([[[0.0, 0, 1], [1, 0, 0], [0, 1, 0]]])  # x → y → z → x
+    others = leaves(run(inputs.map_clouds(lambda x, axis, scalars: rotate_vectors(x, axis, rotation, scalars), args)))
+    found: dict[int, tuple[int, ...]] = {}
+    batch = len(args[inputs.first[0]])
+    for place, (a, b) in enumerate(zip(leaves(expected), others, strict=True)):
+        if is_numbers(a) and a.dim() > 1 and a.shape == b.shape and a.numel() and len(a) % batch == 0:
+            far = 1e-4 * float(a.abs().max())
+            axes = [axis for axis in range(1, a.dim()) if a.shape[axis] == 3 and float((a - b).abs().max()) > far]
+            rotating = [axis for axis in axes if float((rotate_vectors(a, axis, rotation) - b).abs().max()) <= far]
+            if rotating:
+                found[place] = (rotating[-1],)
+    return found

@@ -3,22 +3,28 @@
 from __future__ import annotations
 
 import inspect
+<<<<<<< HEAD
 from contextlib import AbstractContextManager, nullcontext
+=======
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+>>>>>>> net
 from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from reqnn.errors import ExportError, InputError
+from reqnn.errors import ExportError, InputError, NoRuleError
 from reqnn.nn.coordinates import frames_of
 from reqnn.nn.quaternion_to_real import becomes_real_before, quaternion_to_real_hook
 from reqnn.points import CloudBatch
 from reqnn.revision import encoding
 from reqnn.revision import features as _features
+from reqnn.revision.in_double import InDouble
 from reqnn.revision.inputs import Inputs
 from reqnn.revision.learned import hand_over, has_learned
-from reqnn.revision.outputs import to_outputs
+from reqnn.revision.outputs import rotated_back, to_outputs
 from reqnn.revision.plan import Plan
 from reqnn.revision.report import RevisionReport
 from reqnn.rules.registry import RuleSet
@@ -26,7 +32,7 @@ from reqnn.tensor import Context
 from reqnn.tensor.running import follow, fresh_stack
 from reqnn.tensor.sorted_topk import SortedTopk
 
-_OWN = frozenset({"model", "inputs", "rules", "strict", "auto_real", "learns", "real_before", "report"})
+_OWN = frozenset({"model", "inputs", "rules", "strict", "auto_real", "learns", "real_before", "report", "back"})
 """What belongs to the revised model itself, also where the network inside has attributes of these names."""
 
 
@@ -63,6 +69,7 @@ class RevisedModel(nn.Module):
         self.inputs, self.rules, self.strict, self.auto_real = inputs, rules, strict, auto_real
         self.learns = False  # whether rules need to know which module runs, as learned ones do: hooks say so
         self.real_before: dict[str, RealPlace] = {}
+        self.back: dict[int, tuple[int, ...]] = {}  # place among the outputs → axes that are rotated back from the PCA frame
         self.train(model.training)
 
     def context(self, plan: Plan | None = None) -> Context:
@@ -85,7 +92,16 @@ class RevisedModel(nn.Module):
     def _forward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if torch.jit.is_tracing():
             self.__prepare_scriptable__()
-        return to_outputs(self.run(self.context(), args, kwargs))
+        context = self.context()
+        outputs = to_outputs(self.run(context, args, kwargs))
+        return rotated_back(outputs, self.back, self._frame(context)) if self.back else outputs
+
+    @staticmethod
+    def _frame(context: Context) -> Tensor:
+        """(B, 3, 3) the PCA frames in which outputs are seen that are rotated back."""
+        if context.members is not None or context.frames().shape[1] != 1:
+            raise NoRuleError("outputs can be rotated back from one PCA frame of each cloud of a batch; use rules='frames'")
+        return context.frames()[:, 0]
 
     def _forward_by_size(self, batch: CloudBatch, kwargs: dict[str, Any]) -> Any:
         if self.training and len(batch.lengths.unique()) > 1:
@@ -101,18 +117,37 @@ class RevisedModel(nn.Module):
         if self.learns:
             follow(self.model)
         given, places = self.by_position(args, kwargs)
+<<<<<<< HEAD
         with self._precision(given), fresh_stack(), frames_of(context), SortedTopk() if self.sorts else nullcontext():
             values = self.inputs.quaternions(given, context)
             named = {name: values[place] for place, name in places.items()}
+=======
+        self._check_dtype(given)
+        values = self.inputs.quaternions(given, context)
+        named = {name: values[place] for place, name in places.items()}
+        with fresh_stack(), frames_of(context), self._modes(values[self.inputs.first[0]]):
+>>>>>>> net
             out = self.model(*(values[place] for place in range(len(args))), **{**kwargs, **named})
             context.finish()
             return out
 
+<<<<<<< HEAD
     def _precision(self, given: dict[int, Any]) -> AbstractContextManager[Any]:
         """In training autocast holds; in eval mode it is left: by its three digits answers would change with the orientation.
 
         `InputError` for points in another precision than the network, and for a network in half precision.
         """
+=======
+    @contextmanager
+    def _modes(self, points: Any) -> Iterator[None]:
+        """How the network's own calls of torch run: topk sorted, if asked for; float32 numbers that meet float64 as such."""
+        double = isinstance(points, Tensor) and points.dtype == torch.float64 and not torch.compiler.is_compiling()
+        with SortedTopk() if self.sorts else nullcontext(), InDouble() if double else nullcontext():
+            yield
+
+    def _check_dtype(self, given: dict[int, Any]) -> None:
+        """`InputError` for points in another precision than the network, and for a network in half precision."""
+>>>>>>> net
         own, (first, _) = next((p.dtype for p in self.parameters() if p.is_floating_point()), None), self.inputs.first
         points = given.get(first)
         if own is None or not isinstance(points, Tensor) or not points.is_floating_point():

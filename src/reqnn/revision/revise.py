@@ -10,15 +10,19 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from reqnn.errors import InputError, NoRuleError
+<<<<<<< HEAD
 from reqnn.kernels import run as kernels
+=======
+from reqnn.nn.coordinates import axis_of_vectors
+>>>>>>> net
 from reqnn.revision.choices import Block, Choices
 from reqnn.revision.cloning import Workspace, copy_of
 from reqnn.revision.dry_run import HeadWanted, VectorsLost, dry_run, example_for
 from reqnn.revision.features import no_submodule
-from reqnn.revision.frames import BlackBox, FramedModel, framed
+from reqnn.revision.frames import BlackBox, FramedModel, coordinates_among, framed
 from reqnn.revision.inputs import Inputs, is_numbers, read_inputs
 from reqnn.revision.module import RevisedModel
-from reqnn.revision.outputs import rotating_outputs, unclear_outputs
+from reqnn.revision.outputs import likely_outputs, matrix_outputs, rotating_outputs, unclear_outputs
 from reqnn.revision.parameters import UsedInParts
 from reqnn.revision.plain_lists import find_plain_lists, register_plain_lists
 from reqnn.revision.plan import Plan, RealBefore
@@ -69,7 +73,8 @@ def revise(
             ones.
         rules: a rule set or its name; "frames" runs any network, also a function, as it is in the PCA frames of each cloud.
         strict: refuse rules that go beyond the paper.
-        outputs: "vectors" or "real" for each tensor that the model returns, if their shapes do not tell (three classes).
+        outputs: "vectors", "matrices" (rotations, covariances: A becomes R·A·Rᵀ) or "real" for each tensor that the model
+            returns, if their shapes do not tell (three classes).
         check: try the result once, on bumpy clouds like the example, rotated and in another order; False leaves it out.
 
     Returns:
@@ -112,7 +117,12 @@ def revise(
         stated=outputs is not None,
         auto_frames=coordinates == "auto" and not strict,
         blocks={name: Block() for name in named},
+        back=matrix_outputs(expected, outputs),
+        likely=likely_outputs(expected, rotating),
     )
+    axes = _axes_of_vectors(expected, rotating, inputs)
+    if strict and choices.back:
+        raise InputError("outputs: 'matrices' are rotated back from the PCA frame, which goes beyond the paper (strict=True)")
     while True:
         twin = copy_of(model).eval()
         workspace = Workspace(KNOWN_FUNCTIONS, dict(replace or {}))
@@ -121,6 +131,7 @@ def revise(
             twin.set_submodule(name, calls[name].identity(name))
         choices.place(twin, inputs.first[1])
         net = RevisedModel(twin, inputs, rule_set, strict, choices.auto_real)
+        net.back = {place: known or axes[place] for place, known in choices.back.items()}
         plan = Plan(twin)
         plan.keep, plan.parts = choices.keep, choices.parts
         try:
@@ -163,12 +174,21 @@ def _in_frames(
         model = BlackBox(model)
     twin = copy_of(_inner(model)) if not isinstance(model, BlackBox) else model
     expected = _run_original(twin, args, [])[1]
+    rotating = rotating_outputs(expected, args, inputs, given["to_real"], outputs)
+    rotated = matrix_outputs(expected, outputs) | _axes_of_vectors(expected, rotating, inputs)
+    if outputs is None and args[inputs.first[0]].dim() > 2:
+        rotated |= coordinates_among(expected, lambda given: _run_original(twin, given, [])[1], inputs, args)
     if init == "fresh":
         _initialise(twin, model, init)
-    rotating = rotating_outputs(expected, args, inputs, given["to_real"], outputs)
-    net = framed(twin, inputs, rules, rotating, expected, args, kept=init == "copy")
-    net.report.notes += unclear_outputs(expected, rotating, stated=outputs is not None)
+    net = framed(twin, inputs, rules, rotated, args, kept=init == "copy")
+    net.report.notes += unclear_outputs(expected, [i in rotated for i in range(len(rotating))], stated=outputs is not None)
     return net
+
+
+def _axes_of_vectors(expected: Any, rotating: list[bool], inputs: Inputs) -> dict[int, tuple[int, ...]]:
+    """Place → axis of the outputs that are coordinates."""
+    found = {i: axis_of_vectors(leaf, inputs.first[1]) for i, leaf in enumerate(leaves(expected)) if rotating[i]}
+    return {i: (axis,) for i, axis in found.items() if axis is not None}
 
 
 def _restore_modes(net: RevisedModel, model: nn.Module) -> None:

@@ -23,6 +23,7 @@ Visit = Callable[[str, Any], None]
 
 _DROPOUTS = {"dropout", "dropout1d", "dropout2d", "dropout3d", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"}
 _DRAWS = {"rand", "randn", "rand_like", "randn_like", "uniform_", "normal_"}
+_DRAWS_APART = {"randperm", "multinomial", "bernoulli", "bernoulli_"}
 _FACTORIES = {"zeros", "ones", "empty", "full", "eye", "tensor", "arange", "linspace", "logspace", "rand", "randn"}
 
 
@@ -35,6 +36,7 @@ class _PlainPass(TorchFunctionMode):
     def __init__(self, dtype: torch.dtype, clouds: int) -> None:
         super().__init__()
         self.dtype, self.clouds = dtype, clouds
+        self.draws_apart = False
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: dict | None = None) -> Any:
         kwargs = kwargs or {}
@@ -47,6 +49,7 @@ class _PlainPass(TorchFunctionMode):
         if func is Tensor.float and args[0].is_floating_point():
             return args[0].to(self.dtype)
         result = func(*args, **kwargs)
+        self.draws_apart |= name in _DRAWS_APART
         if name in _DRAWS and type(result) is Tensor and result.dim() > 1 and result.shape[0] == self.clouds:
             result.detach().copy_(result.detach()[:1].clone())
         if name in _FACTORIES and kwargs.get("dtype") is None and type(result) is Tensor and result.is_floating_point():
@@ -60,7 +63,8 @@ class WatchedCopy:
     Attributes:
         calibrated: how many normalisation layers had never updated their statistics.
         calibration_error: why these could not be set, or "".
-        draws_elsewhere: whether a pass drew random numbers from numpy or Python, other ones for each cloud of a batch.
+        draws_elsewhere: whether a pass drew random numbers that may be others for each cloud of a batch: from numpy or Python,
+            or a mask or an order, perhaps in a loop.
     """
 
     def __init__(self, net: nn.Module, dtype: torch.dtype, seed: int) -> None:
@@ -83,8 +87,9 @@ class WatchedCopy:
         self._calls.clear()
         args = tuple(x.clone() if isinstance(x, Tensor) else x for x in args)  # the network may write into them
         clouds = next((x.shape[0] for x in args if isinstance(x, Tensor) and x.dim() > 2), 0)
-        with torch.no_grad(), self._own_random_state(), _PlainPass(self.dtype, clouds):
+        with torch.no_grad(), self._own_random_state(), _PlainPass(self.dtype, clouds) as plain:
             output = self.net(*args)
+        self.draws_elsewhere |= plain.draws_apart
         if visit is not None:
             with torch.no_grad():
                 visit(OUTPUT, [[*quaternions(self.raw_output)], output])

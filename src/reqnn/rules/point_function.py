@@ -20,7 +20,7 @@ from torch import Tensor
 from reqnn.errors import NoRuleError
 from reqnn.nn.coordinates import frame_under_way
 from reqnn.tensor import Context, QuaternionTensor, from_real, quaternions
-from reqnn.tensor.nested import map_leaves
+from reqnn.tensor.nested import leaves, map_leaves
 from reqnn.tensor.trace import user_frame
 
 Adapter = Callable[[dict[str, Any]], Tensor | None]
@@ -37,6 +37,7 @@ class Known:
         adapt: bound arguments → what ours returns for them, None where they do not fit; None: nothing to replace.
         fits: (bound arguments, ours, what the original gives) → whether both are of the same kind.
         shows: the same, for an index tensor of ours' shape from a function under another name; None: it is known by its name.
+        chooses: it chooses points of its only cloud, and may return those, also beside their indices.
     """
 
     row: str
@@ -44,6 +45,7 @@ class Known:
     adapt: Adapter | None = None
     fits: Fits | None = None
     shows: Fits | None = None
+    chooses: bool = False
 
 
 def tensors_and_numbers(arguments: dict[str, Any]) -> tuple[list[tuple[str, Tensor]], list[tuple[str, float]]]:
@@ -88,6 +90,7 @@ class PointFunction:
     ) -> None:
         self.known, self.original, self.replacement, self.families = known, original, replacement, families
         self.ours: bool | None = None
+        self.form: Any = as_indices  # what stands where in its result: indices, or the points themselves
         self.__name__ = name
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -110,7 +113,11 @@ class PointFunction:
         result = adapt(bound)
         if self.ours is None and (result is not None or frame is None):
             self.ours = result is not None and self._agrees(bound, result, args, kwargs)
-        return result if self.ours and result is not None else self.original(*args, **kwargs)
+        return self._result(result, args, kwargs) if self.ours and result is not None else self.original(*args, **kwargs)
+
+    def _result(self, index: Tensor, args: tuple, kwargs: dict) -> Any:
+        """Our indices in the form in which the original gives its result."""
+        return index if self.form is as_indices else map_leaves(lambda part: part(index, self._bind(args, kwargs)), self.form)
 
     def _agrees(self, bound: dict[str, Any], ours: Tensor, args: tuple, kwargs: dict) -> bool:
         """Whether the original, run on the same arguments, gives a result of the same kind."""
@@ -129,7 +136,18 @@ class PointFunction:
                     None,
                     user_frame(),
                 ) from error
-        return self.known.fits(bound, ours, theirs)
+        return self._is_one_of(self.known, self.known.fits, bound, ours, theirs)
+
+    def _is_one_of(self, family: Known, fits: Fits, bound: dict[str, Any], ours: Tensor, theirs: Any) -> bool:
+        """Whether a result is of a family, as it is or, if points were chosen, by their indices; its form is remembered."""
+        form, index = _chosen(bound, ours, theirs) if family.chooses else (as_indices, theirs)
+        if form is not as_indices:
+            assert family.shows is not None
+            fits = family.shows
+        if index is None or not same_kind(bound, ours, index) or not fits(bound, ours, index):
+            return False
+        self.form = form
+        return True
 
     def _on_numbers(self, args: tuple, kwargs: dict) -> Any:
         """The original's result for quaternions as plain real coordinates, which have the same distances."""
@@ -139,21 +157,20 @@ class PointFunction:
         """Ours, if what the original gives shows that it is one of the families; else the original's result."""
         failure, theirs = None, None
         try:
-            index = theirs = self.original(*args, **kwargs)
+            found = theirs = self.original(*args, **kwargs)
         except NoRuleError as error:
-            failure, index = error, None
+            failure, found = error, None
             with contextlib.suppress(Exception):
-                index = self._on_numbers(args, kwargs)
-        if isinstance(index, Tensor) and not isinstance(index, QuaternionTensor) and not index.is_floating_point():
-            bound = self._bind(args, kwargs)
-            for family in self.families:
-                if family.adapt is None or family.shows is None:
-                    continue
-                ours = family.adapt(bound)
-                if ours is not None and ours.shape == index.shape and family.shows(bound, ours, index):
-                    self.known, self.ours = family, True
-                    next(quaternions(args, kwargs)).context.plan.met_function(self)  # type: ignore[union-attr]
-                    return ours
+                found = self._on_numbers(args, kwargs)
+        bound = self._bind(args, kwargs)
+        for family in self.families:
+            if found is None or family.adapt is None or family.shows is None or not (family.chooses or _is_index(found)):
+                continue
+            ours = family.adapt(bound)
+            if ours is not None and self._is_one_of(family, family.shows, bound, ours, found):
+                self.known, self.ours = family, True
+                next(quaternions(args, kwargs)).context.plan.met_function(self)  # type: ignore[union-attr]
+                return self._result(ours, args, kwargs)
         if failure is not None:
             raise failure
         return theirs
@@ -167,6 +184,47 @@ class PointFunction:
         if signature is None or any(p.kind is p.VAR_POSITIONAL for p in signature.parameters.values()):
             return {f"argument{place}": value for place, value in enumerate(args)} | kwargs
         return dict(signature.bind(*args, **kwargs).arguments)
+
+
+def as_indices(index: Tensor, arguments: dict[str, Any]) -> Tensor:
+    """Indices as they are."""
+    return index
+
+
+def as_chosen_points(index: Tensor, arguments: dict[str, Any]) -> Any:
+    """The chosen points (B, n, 3) or (B, 3, n), as the cloud stands in the arguments."""
+    xyz = next(value for value in arguments.values() if isinstance(value, Tensor))
+    rows = torch.arange(len(index), device=index.device)[:, None]
+    return xyz[rows, index] if xyz.shape[2] == 3 else xyz.transpose(1, 2)[rows, index].transpose(1, 2)
+
+
+def _is_index(value: Any) -> bool:
+    return isinstance(value, Tensor) and not isinstance(value, QuaternionTensor) and not value.is_floating_point()
+
+
+def _chosen(bound: dict[str, Any], ours: Tensor, theirs: Any) -> tuple[Any, Tensor | None]:
+    """The form of a result that names points of the cloud, and their indices; (as_indices, None) for any other result."""
+    xyz = as_numbers(next(value for value in bound.values() if isinstance(value, Tensor)))
+    cloud = xyz if xyz.shape[2] == 3 else xyz.transpose(1, 2)
+    forms, found = [], []
+    for leaf in leaves(theirs):
+        if _is_index(leaf) and leaf.shape == ours.shape:
+            forms.append(as_indices)
+            found.append(leaf)
+            continue
+        points = as_numbers(leaf) if isinstance(leaf, Tensor) else None
+        points = points.transpose(1, 2) if points is not None and points.dim() == 3 and xyz.shape[2] != 3 else points
+        if points is None or points.shape != (*ours.shape, 3):
+            return as_indices, None
+        distance, index = torch.cdist(points.to(cloud), cloud, compute_mode="donot_use_mm_for_euclid_dist").min(-1)
+        if not bool((distance <= 1e-5 * cloud.abs().max()).all()):  # moved, or means of points
+            return as_indices, None
+        forms.append(as_chosen_points)
+        found.append(index)
+    if not found:
+        return as_indices, None
+    left = iter(forms)
+    return map_leaves(lambda _: next(left), theirs), found[0]
 
 
 def _as_points(value: Any, context: Context) -> Any:

@@ -246,7 +246,8 @@ class QuaternionTensor(torch.Tensor):
 
     def as_real_coordinates(self) -> Tensor:
         """(B, N, D) real coordinates for neighbour searches: features count as points of R^3C, all x before all y and z."""
-        return self.components.movedim(0, -2).flatten(-2)
+        vectors = self.axis is not None and set(self.vectors) <= {"v", "l"}  # their real part, if stored, is zero
+        return (self.imaginary() if vectors else self.components).movedim(0, -2).flatten(-2)
 
     # -- in-place operations ---------------------------------------------------------------------------------------
 

@@ -68,17 +68,28 @@ def _contracted(weight: Tensor, dim: int, x: Q, along: int) -> Tensor:
         return weight
     found = x.context.plan.owner(weight) is not None if x.context.plan is not None else weight.dim() == 2 and x.context.names
     if not found:
+        maker = x.context.plan.maker_of(weight) if x.context.plan is not None else ""
         raise NoRuleError(
             f"a real matrix of shape {tuple(weight.shape)} multiplies the coordinates x, y, z. If it comes from a spatial "
-            "transformer (STN), drop that submodule with remove=: equivariance makes it superfluous"
+            f"transformer (STN), drop that submodule with remove={f'({maker!r},)' if maker else ''}: equivariance makes it "
+            "superfluous"
         )
     return x.context.fit(weight, dim, x.vectors)
+
+
+def predicted_vectors(*operands: Q) -> None:
+    """In the dry run: features as wide as coordinates that they meet are predicted ones; their layer makes vectors."""
+    widths = {lay.width(x.vectors) for x in operands if x.axis is not None and lay.has_vectors(x.vectors)}
+    for x in operands:
+        if x.axis is None and x.context.plan is not None and widths & set(x.components.shape[1:]):
+            x.context.plan.output_vectors(x)
 
 
 def _invariant_product(a: Q, b: Q) -> Tensor:
     if a.holds_vectors(a.rank - 2) or b.holds_vectors(b.rank - 1):
         raise NoRuleError("a product of coordinates with coordinates (such as a covariance matrix) rotates with the cloud")
     if a.layout_on(-1) != b.layout_on(-2) and (a.holds_vectors(a.rank - 1) or b.holds_vectors(b.rank - 2)):
+        predicted_vectors(a, b)
         raise NoRuleError("coordinates are multiplied with quaternion features")
     a, b = same_parts(a, b)
     rank = max(a.rank, b.rank)

@@ -8,6 +8,7 @@ from torch import Tensor
 
 from reqnn import points
 from reqnn.points._coordinates import as_coordinates, distances
+from reqnn.rules.algebra.products import predicted_vectors
 from reqnn.rules.point_function import Known, points_last, roles, same_kind, tensors_and_numbers
 from reqnn.tensor import QuaternionTensor
 
@@ -33,6 +34,7 @@ def _clouds(arguments: dict[str, Any]) -> tuple[Any, Any, int] | None:
     if any(x is None for x in clouds.values()):
         return None
     cloud, query = roles(clouds)
+    predicted_vectors(clouds[cloud], clouds[query])
     return clouds[cloud], clouds[query], counts[0]
 
 
