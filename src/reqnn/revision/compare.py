@@ -227,17 +227,11 @@ def _rotator(axis: int, split: _Split, first: int = -3) -> Expect:
             entries = entries.reshape(3, 3, *[1] * (reference.dim() - 1))
         parts, rotated = reference.movedim(axis, 0), reference.clone()
         # no matrix product: for (3, 3) @ (3, M) threads cost more than the work
-<<<<<<< HEAD
-        for row, target in zip(entries, rotated.movedim(axis, 0)[-3:], strict=True):
-            torch.mul(row[0], parts[-3], out=target)
-            target.addcmul_(row[1], parts[-2]).addcmul_(row[2], parts[-1])
-        return rotated
-=======
         start = first % len(parts)
-        x, y, z = parts[start : start + 3]
-        rotated = entries[:, 0] * x + entries[:, 1] * y + entries[:, 2] * z
-        return torch.cat([parts[:start], rotated, parts[start + 3 :]]).movedim(0, axis)
->>>>>>> net
+        for row, target in zip(entries, rotated.movedim(axis, 0)[start : start + 3], strict=True):
+            torch.mul(row[0], parts[start], out=target)
+            target.addcmul_(row[1], parts[start + 1]).addcmul_(row[2], parts[start + 2])
+        return rotated
 
     return expect
 

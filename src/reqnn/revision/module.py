@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 import inspect
-<<<<<<< HEAD
-from contextlib import AbstractContextManager, nullcontext
-=======
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
->>>>>>> net
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -117,27 +113,14 @@ class RevisedModel(nn.Module):
         if self.learns:
             follow(self.model)
         given, places = self.by_position(args, kwargs)
-<<<<<<< HEAD
-        with self._precision(given), fresh_stack(), frames_of(context), SortedTopk() if self.sorts else nullcontext():
+        with self._precision(given):
             values = self.inputs.quaternions(given, context)
             named = {name: values[place] for place, name in places.items()}
-=======
-        self._check_dtype(given)
-        values = self.inputs.quaternions(given, context)
-        named = {name: values[place] for place, name in places.items()}
-        with fresh_stack(), frames_of(context), self._modes(values[self.inputs.first[0]]):
->>>>>>> net
-            out = self.model(*(values[place] for place in range(len(args))), **{**kwargs, **named})
-            context.finish()
-            return out
+            with fresh_stack(), frames_of(context), self._modes(values[self.inputs.first[0]]):
+                out = self.model(*(values[place] for place in range(len(args))), **{**kwargs, **named})
+                context.finish()
+                return out
 
-<<<<<<< HEAD
-    def _precision(self, given: dict[int, Any]) -> AbstractContextManager[Any]:
-        """In training autocast holds; in eval mode it is left: by its three digits answers would change with the orientation.
-
-        `InputError` for points in another precision than the network, and for a network in half precision.
-        """
-=======
     @contextmanager
     def _modes(self, points: Any) -> Iterator[None]:
         """How the network's own calls of torch run: topk sorted, if asked for; float32 numbers that meet float64 as such."""
@@ -145,9 +128,11 @@ class RevisedModel(nn.Module):
         with SortedTopk() if self.sorts else nullcontext(), InDouble() if double else nullcontext():
             yield
 
-    def _check_dtype(self, given: dict[int, Any]) -> None:
-        """`InputError` for points in another precision than the network, and for a network in half precision."""
->>>>>>> net
+    def _precision(self, given: dict[int, Any]) -> AbstractContextManager[Any]:
+        """In training autocast holds; in eval mode it is left: by its three digits answers would change with the orientation.
+
+        `InputError` for points in another precision than the network, and for a network in half precision.
+        """
         own, (first, _) = next((p.dtype for p in self.parameters() if p.is_floating_point()), None), self.inputs.first
         points = given.get(first)
         if own is None or not isinstance(points, Tensor) or not points.is_floating_point():

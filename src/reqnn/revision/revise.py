@@ -10,11 +10,8 @@ from torch import Tensor, nn
 from torch.nn.parameter import is_lazy
 
 from reqnn.errors import InputError, NoRuleError
-<<<<<<< HEAD
 from reqnn.kernels import run as kernels
-=======
 from reqnn.nn.coordinates import axis_of_vectors
->>>>>>> net
 from reqnn.revision.choices import Block, Choices
 from reqnn.revision.cloning import Workspace, copy_of
 from reqnn.revision.dry_run import HeadWanted, VectorsLost, dry_run, example_for
