@@ -28,6 +28,8 @@ class InDouble(TorchFunctionMode):
         in_place = name == "__setitem__" or (name.endswith("_") and not name.endswith("__")) or name.startswith("__i")
         if name == "__get__" or isinstance(func, type(Tensor.dtype)):
             return func(*args, **(kwargs or {}))
+        if name == "float" and args[0].is_floating_point():
+            return args[0].double()  # not by way of float32
         named = kwargs or {}
         written, read = (args[:1], args[1:]) if in_place else ((), args)
         if _holds_float32(read) or _holds_float32(named.values()):
@@ -39,10 +41,14 @@ class InDouble(TorchFunctionMode):
 def _holds_float32(values: Iterable[Any]) -> bool:
     """Asked at every call, and mostly false: faster than a walk through nested arguments."""
     return any(
-        _holds_float32(value) if isinstance(value, (tuple, list)) else getattr(value, "dtype", None) is torch.float32
+        _holds_float32(value)
+        if isinstance(value, (tuple, list))
+        else value is torch.float32 or getattr(value, "dtype", None) is torch.float32
         for value in values
     )
 
 
 def _wide(value: Any) -> Any:
+    if value is torch.float32:
+        return torch.float64
     return value.double() if isinstance(value, Tensor) and value.dtype == torch.float32 else value

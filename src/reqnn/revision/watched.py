@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from torch.overrides import TorchFunctionMode
 
 from reqnn.errors import NoRuleError
 from reqnn.revision.cloning import copy_of
+from reqnn.revision.in_double import InDouble
 from reqnn.revision.module import RevisedModel
 from reqnn.tensor import quaternions
 
@@ -24,18 +25,14 @@ Visit = Callable[[str, Any], None]
 _DROPOUTS = {"dropout", "dropout1d", "dropout2d", "dropout3d", "feature_dropout", "alpha_dropout", "feature_alpha_dropout"}
 _DRAWS = {"rand", "randn", "rand_like", "randn_like", "uniform_", "normal_"}
 _DRAWS_APART = {"randperm", "multinomial", "bernoulli", "bernoulli_"}
-_FACTORIES = {"zeros", "ones", "empty", "full", "eye", "tensor", "arange", "linspace", "logspace", "rand", "randn"}
 
 
 class _PlainPass(TorchFunctionMode):
-    """Functional dropout is the identity, and tensors that the network's code makes have the copy's dtype.
+    """Functional dropout is the identity; all `clouds` of a batch get the same random numbers (the grids of AtlasNet)."""
 
-    All `clouds` of a batch get the same random numbers (the grids of AtlasNet), as a cloud alone would.
-    """
-
-    def __init__(self, dtype: torch.dtype, clouds: int) -> None:
+    def __init__(self, clouds: int) -> None:
         super().__init__()
-        self.dtype, self.clouds = dtype, clouds
+        self.clouds = clouds
         self.draws_apart = False
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: dict | None = None) -> Any:
@@ -46,14 +43,10 @@ class _PlainPass(TorchFunctionMode):
         if name == "scaled_dot_product_attention":
             args, kwargs = (*args[:4], 0.0, *args[5:]) if len(args) > 4 else args, {**kwargs}
             kwargs.pop("dropout_p", None)
-        if func is Tensor.float and args[0].is_floating_point():
-            return args[0].to(self.dtype)
         result = func(*args, **kwargs)
         self.draws_apart |= name in _DRAWS_APART
         if name in _DRAWS and type(result) is Tensor and result.dim() > 1 and result.shape[0] == self.clouds:
             result.detach().copy_(result.detach()[:1].clone())
-        if name in _FACTORIES and kwargs.get("dtype") is None and type(result) is Tensor and result.is_floating_point():
-            return result.to(self.dtype)
         return result
 
 
@@ -87,7 +80,8 @@ class WatchedCopy:
         self._calls.clear()
         args = tuple(x.clone() if isinstance(x, Tensor) else x for x in args)  # the network may write into them
         clouds = next((x.shape[0] for x in args if isinstance(x, Tensor) and x.dim() > 2), 0)
-        with torch.no_grad(), self._own_random_state(), _PlainPass(self.dtype, clouds) as plain:
+        double = InDouble() if self.dtype == torch.float64 else nullcontext()
+        with torch.no_grad(), self._own_random_state(), _PlainPass(clouds) as plain, double:
             output = self.net(*args)
         self.draws_elsewhere |= plain.draws_apart
         if visit is not None:
