@@ -54,15 +54,14 @@ class FramedModel(RevisedModel):
 
     def _forward(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         given, places = self.by_position(args, kwargs)
-        self._check_dtype(given)
-        frames = self._frames(given)  # (rows, F, 3, 3)
         outputs = []
-        for frame in frames.unbind(1):
-            seen = {place: self._seen(place, value, frame) for place, value in given.items()}
-            named = {**kwargs, **{name: seen[place] for place, name in places.items()}}
-            with InDouble() if frame.dtype == torch.float64 else nullcontext():
-                output = self.model(*(seen[place] for place in range(len(args))), **named)
-            outputs.append(rotated_back(output, self.rotated, frame))
+        with self._precision(given):
+            for frame in self._frames(given).unbind(1):  # (rows, 3, 3) each
+                seen = {place: self._seen(place, value, frame) for place, value in given.items()}
+                named = {**kwargs, **{name: seen[place] for place, name in places.items()}}
+                with InDouble() if frame.dtype == torch.float64 else nullcontext():
+                    output = self.model(*(seen[place] for place in range(len(args))), **named)
+                outputs.append(rotated_back(output, self.rotated, frame))
         return self._averaged(outputs)
 
     def _frames(self, given: dict[int, Any]) -> Tensor:
