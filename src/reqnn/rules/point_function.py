@@ -17,7 +17,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reqnn.errors import NoRuleError
+from reqnn.errors import InputError, NoRuleError
 from reqnn.nn.coordinates import frame_under_way
 from reqnn.tensor import Context, QuaternionTensor, from_real, quaternions
 from reqnn.tensor.nested import leaves, map_leaves
@@ -166,7 +166,9 @@ class PointFunction:
         for family in self.families:
             if found is None or family.adapt is None or family.shows is None or not (family.chooses or _is_index(found)):
                 continue
-            ours = family.adapt(bound)
+            ours = None
+            with contextlib.suppress(InputError):  # its number is not how many points are wanted
+                ours = family.adapt(bound)
             if ours is not None and self._is_one_of(family, family.shows, bound, ours, found):
                 self.known, self.ours = family, True
                 next(quaternions(args, kwargs)).context.plan.met_function(self)  # type: ignore[union-attr]

@@ -18,9 +18,7 @@ def _adapt(arguments: dict[str, Any]) -> Tensor | None:
     if len(tensors) != 1 or len(numbers) != 1 or not isinstance(numbers[0][1], int):
         return None
     xyz = points_last(tensors[0][1])
-    count = numbers[0][1]
-    fits = xyz is not None and xyz.shape[-1] == 3 and 1 <= count <= xyz.shape[1]
-    return points.farthest_point_sample(xyz, count) if fits else None
+    return None if xyz is None or xyz.shape[-1] != 3 else points.farthest_point_sample(xyz, numbers[0][1])
 
 
 def _is_farthest(arguments: dict[str, Any], ours: Tensor, theirs: Tensor) -> bool:
