@@ -19,14 +19,14 @@ METHODS: dict[str, tuple[str, list[str]]] = {
 """Name → how the tables call it, and its arguments of `reqnn train`."""
 
 NETWORKS: dict[str, tuple[str, dict[str, Any], int]] = {
-    "dgcnn_parts": ("DGCNN", {"width": 0.5, "k": 10, "dropout": 0.0}, 12),
+    "dgcnn_parts": ("DGCNN", {"width": 0.5, "k": 10, "dropout": 0.0}, 8),
     "pointnet2_parts": (
         "PointNet++",
         {"width": 0.5, "npoint": [192, 48], "radius": [0.25, 0.5], "nsample": [16, 24], "dropout": 0.0},
-        14,
+        8,
     ),
 }
-"""Model → how the tables call it, its options, and the epochs: 40 minutes of one core by `full`, half as long by the others."""
+"""Model → how the tables call it, its options, and the epochs."""
 
 SHARED = ["--data", "shapenet-part", "--points", "512", "--sampled-from", "1024", "--optimizer", "muon", "--lr", "0.01"]
 SHARED += ["--schedule", "onecycle", "--batch", "32", "--ema", "0.999", "--threads", "1", "--scale", "0.2", "--jitter", "0.005"]

@@ -1,14 +1,12 @@
-"""Harmonic analysis on SO(3) against sums that spell it out, and Wigner matrices against those of sympy and scipy."""
+"""Harmonic analysis on SO(3) against sums that spell it out, and Wigner matrices against those of e3nn."""
 
 import math
 
 import numpy as np
 import pytest
-import scipy.linalg
-import sympy
 import torch
+from e3nn import o3
 from scipy.spatial.transform import Rotation
-from sympy.physics.wigner import wigner_d_small
 
 from reqnn.models.so3 import SO3Convolution, SO3Transform, wigner_d
 
@@ -30,22 +28,24 @@ def signal(spectrum, rotation):
     return float(total)
 
 
-@pytest.mark.parametrize("degree", [1, 2])
-def test_wigner_d_is_that_of_sympy(degree):
-    """Which orders m from l down to −l."""
-    expected = np.array(wigner_d_small(degree, sympy.Float(0.7)).evalf(), dtype=float)[::-1, ::-1]
-    ours = wigner_d(degree, torch.tensor([0.7], dtype=torch.float64))[0].numpy()
-    np.testing.assert_allclose(ours, expected.T, atol=1e-14)  # sympy's matrix is that of the inverse rotation
+@pytest.fixture
+def _float64():
+    """The precision of e3nn's generators is torch's default."""
+    torch.set_default_dtype(torch.float64)
+    yield
+    torch.set_default_dtype(torch.float32)
 
 
-def test_wigner_d_of_high_degree():
-    degree, beta = 20, 2.1
-    m = np.arange(-degree, degree)
-    raising = np.diag(np.sqrt(degree * (degree + 1) - m * (m + 1)), -1)
-    expected = scipy.linalg.expm(-1j * beta * (raising - raising.T) / 2j)
-    ours = wigner_d(degree, torch.tensor([beta], dtype=torch.float64))[0]
-    np.testing.assert_allclose(ours.numpy(), expected.real, atol=1e-12)
-    torch.testing.assert_close(ours @ ours.T, torch.eye(2 * degree + 1).double())
+@pytest.mark.usefixtures("_float64")
+@pytest.mark.parametrize("degree", [0, 1, 2, 5, 20])
+def test_wigner_matrices_are_those_of_e3nn(degree):
+    """D^l_mn(α, β, γ) = e^{imα} d^l_mn(β) e^{inγ}; e3nn's are real, in another basis."""
+    alpha, beta, gamma = torch.tensor([0.4, 2.1, -0.7])
+    basis = o3.change_basis_real_to_complex(degree)
+    expected = basis @ o3.wigner_D(degree, alpha, beta, gamma).to(basis.dtype) @ basis.mH
+    m = torch.arange(-degree, degree + 1)
+    ours = torch.exp(1j * m * alpha)[:, None] * wigner_d(degree, beta[None])[0] * torch.exp(1j * m * gamma)
+    torch.testing.assert_close(ours, expected, atol=1e-12, rtol=0)
 
 
 def random_spectrum(transform, channels=2):
