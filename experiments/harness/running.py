@@ -97,6 +97,7 @@ def run_trials(
                 raise
             except Exception as error:  # out of memory, a disk that is full: the others may still be run
                 outcome.failed[one.key] = _why(error, _error_file(folder))
+                say(f"failed: {outcome.failed[one.key]}")
                 continue
             _error_file(folder).unlink(missing_ok=True)
             outcome.done.append(one.key)

@@ -47,6 +47,16 @@ def test_frames_rotate_with_the_cloud():
     assert small()(torch.cat([points[:1, :40], line], 1)).isfinite().all()
 
 
+def test_frames_are_rotations_if_the_rim_is_almost_on_the_normal():
+    angle = torch.arange(8) * (torch.pi / 4)
+    ring = 0.8 * torch.stack([angle.cos(), angle.sin(), torch.zeros(8)], dim=-1)
+    cloud = torch.cat([torch.zeros(1, 3), ring, torch.tensor([[3e-6, 0.0, 1.0]])])
+    frames = local_reference_frames(cloud @ rotation(count=(64,)).float().mT, 10)[:, 0]
+    found = frames[(frames != 0).flatten(1).any(1)]
+    assert len(found) > 32
+    torch.testing.assert_close(found.mT @ found, torch.eye(3).expand_as(found), atol=1e-5, rtol=0)
+
+
 def test_exact_equivariance_given_frames():
     """Any frames, as long as they rotate with the points; rotating the points alone is the negative control."""
     net, points, frames, turn = small(), surfaces(points=64).double(), rotation(1, (4, 64)), rotation(2)

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from reqnn.commands.base import writing
+from reqnn.data.files import atomic_file, reading
 from reqnn.errors import InputError
 
 LINES = (".jsonl", ".csv")
@@ -31,14 +32,18 @@ class AnswerFile:
         kept = list(self._kept()) if resume else []
         self.done = {row["file"] for row in kept}
         with writing(f"--json {path}"):
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            self.part.unlink(missing_ok=True)  # a link would be followed
-            self._file = self.part.open("x", encoding="utf-8", newline="")
+            with atomic_file(self.part) as copy:  # a kill while the answers of before are copied loses none
+                self._open(copy, "w")
+                if self._csv is not None:
+                    self._csv.writeheader()
+                for row in kept:
+                    self._line(row)
+                self._file.close()
+            self._open(self.part, "a")
+
+    def _open(self, path: Path, mode: str) -> None:
+        self._file = path.open(mode, encoding="utf-8", newline="")
         self._csv = csv.DictWriter(self._file, self.columns) if self.path.suffix == ".csv" else None
-        if self._csv is not None:
-            self._csv.writeheader()
-        for row in kept:
-            self._line(row)
 
     def write(self, answer: dict[str, Any]) -> None:
         """Add an answer, a failure or a skipped file."""
@@ -68,8 +73,6 @@ class AnswerFile:
 
     def _kept(self) -> Iterator[dict[str, Any]]:
         """The answers of the run before; a last line that was cut off is left out."""
-        from reqnn.data.files import reading
-
         source = next((one for one in (self.part, self.path) if one.exists()), None)
         if source is None:
             return

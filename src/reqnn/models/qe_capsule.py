@@ -55,6 +55,7 @@ def local_reference_frames(points: torch.Tensor, k: int) -> torch.Tensor:
     x = x - (x * z).sum(-1, keepdim=True) * z
     length = torch.linalg.vector_norm(x, dim=-1, keepdim=True)
     x = x / length.clamp_min(1e-12)
+    x = nn.functional.normalize(x - (x * z).sum(-1, keepdim=True) * z, dim=-1)  # again: rounding is large if x was short
     frame = torch.stack([x, torch.linalg.cross(z, x), z], dim=-1)
     return frame * (length > 1e-6).unsqueeze(-1)
 
