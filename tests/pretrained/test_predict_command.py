@@ -4,6 +4,10 @@ import csv
 import importlib
 import json
 import os
+import signal
+import subprocess
+import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -18,6 +22,17 @@ from reqnn.pretrained import find_files, list_weights, load
 classify_module = importlib.import_module("reqnn.pretrained.classify")  # the package has a function of that name
 BESIDE = Path(__file__).resolve().parents[2].parent / "shared" / "data"
 MESHES = Path(os.environ.get("REQNN_DATA") or BESIDE) / "meshes"
+
+SLOW = """
+import importlib, sys, time
+module = importlib.import_module("reqnn.pretrained.classify")
+module.BATCH = 1
+read = module.read_shape
+module.read_shape = lambda *given: (time.sleep(0.1), read(*given))[1]
+from reqnn.cli import main
+sys.exit(main(sys.argv[1:]))
+"""
+"""`reqnn` with a tenth of a second more per file."""
 
 
 @pytest.fixture
@@ -228,3 +243,44 @@ def test_a_batch_that_fails_is_taken_apart(files, run_folder, monkeypatch):
     answers = list(classify_module.classify(network, find_files([files])))
     assert boxes == [3]
     assert all("top" in answer for answer in answers)
+
+
+def test_a_killed_run_is_resumed(files, run_folder, tmp_path):
+    """SIGKILL of a real process, twice: first while it answers, then again after it has taken over the answers of before."""
+    for number in range(60):
+        (files / f"box_{number:02}.ply").write_bytes((files / "box.ply").read_bytes())
+    out, count = tmp_path / "answers.jsonl", 63
+    part = out.with_name("answers.jsonl.part")
+    words = [sys.executable, "-c", SLOW, "predict", str(files), "--weights", str(run_folder), "--out", str(out)]
+    kept: set[str] = set()
+    for _ in range(2):
+        with subprocess.Popen([*words, "--resume"], stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL) as process:
+            while (lines := part.read_text().count("\n") if part.exists() else 0) < len(kept) + 3:
+                assert process.poll() is None, "it ended before it was killed"
+                time.sleep(0.01)
+            process.kill()
+        assert process.returncode == -signal.SIGKILL
+        assert lines < count
+        assert not out.exists()
+        found = {json.loads(line)["file"] for line in part.read_text().splitlines(keepends=True) if line.endswith("\n")}
+        assert kept < found
+        kept = found
+    assert main([*words[3:], "--resume"]) == 0
+    rows = [json.loads(line) for line in out.read_text().splitlines()]
+    assert sorted(Path(row["file"]).name for row in rows) == sorted(path.name for path in files.iterdir())
+    assert not part.exists()
+
+
+def test_links_in_the_places_of_files_to_write_are_not_followed(files, run_folder, tmp_path):
+    """Names that a run before has left or announced, planted as links to a file of the user: it stays as it is."""
+    victim = tmp_path / "victim"
+    for name in ("answers.jsonl", "answers.csv", "answers.json"):
+        for planted in (name, f"{name}.part"):
+            victim.write_text("mine")
+            folder = tmp_path / f"of_{planted}"
+            folder.mkdir()
+            (folder / planted).symlink_to(victim)
+            assert main(["predict", str(files), "--weights", str(run_folder), "--out", str(folder / name)]) == 0
+            assert victim.read_text() == "mine", planted
+            assert not (folder / name).is_symlink()
+            assert "box.ply" in (folder / name).read_text()

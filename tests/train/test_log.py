@@ -66,5 +66,8 @@ def test_a_small_distance_is_shown_with_its_digits(capsys: pytest.CaptureFixture
 @pytest.mark.parametrize("task", [Classification(), Reconstruction()], ids=lambda task: task.metric)
 def test_the_curve_is_a_picture(task: Classification | Reconstruction, tmp_path: Path) -> None:
     names = [f"{part}_{what}" for part in ("train", "validation") for what in ("loss", task.metric)]
+    (tmp_path / "victim").write_text("mine")
+    (tmp_path / "curve.png").symlink_to(tmp_path / "victim")
     draw_curve([{"epoch": epoch, **dict.fromkeys(names, 1 / epoch)} for epoch in (1, 2)], task, tmp_path / "curve.png")
     assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert (tmp_path / "victim").read_text() == "mine"  # a link is replaced, not written through

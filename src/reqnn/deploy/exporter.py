@@ -101,8 +101,8 @@ def export(
                 "versions": provenance()["versions"],
             }
             FORMATS[format].add(partial, json.dumps(about))
-    beside = path.with_name(f"{path.name}.json")
-    beside.write_text(json.dumps({**about, "bytes": path.stat().st_size}, indent=2) + "\n", encoding="utf-8")
+    with atomic_file(path.with_name(f"{path.name}.json")) as partial:
+        partial.write_text(json.dumps({**about, "bytes": path.stat().st_size}, indent=2) + "\n", encoding="utf-8")
     return about
 
 

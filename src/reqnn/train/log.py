@@ -116,4 +116,5 @@ def draw_curve(history: list[dict[str, float]], task: Task, path: Path) -> None:
         axis.set(xlabel="epoch", ylabel=f"{what}, %" if percent else what, yscale="linear" if task.higher else "log")
         axis.grid(alpha=0.3)
         axis.legend(frameon=False)
-    figure.savefig(path, dpi=120)
+    with atomic_file(path) as partial:
+        figure.savefig(partial, dpi=120)
