@@ -28,8 +28,8 @@ class Symmetric(Command):
     """Rotate and reorder clouds whose points are images of each other; count the answers that change.
 
     Networks have fresh weights and the statistics of random clouds; the named ones are those that the package brings, on clouds
-    of more than 200 points. A change of logits is given relative to how far those of different clouds are apart. The table is
-    written after every network.
+    of more than 200 points, by one sample each. A change of logits is given relative to how far those of different clouds are
+    apart. The table is written after every network.
 
     Examples:
         python -m experiments symmetric
@@ -102,7 +102,9 @@ def clouds() -> dict[str, Tensor]:
     digits = reqnn.data.load("3d-mnist", "test", points=1024)
     for label in (0, 1, 8):
         digit = digits.points[digits.labels == label][0].double()
-        found[f"voxels of a {label}"] = torch.unique((7 * digit).round(), dim=0)
+        for steps in (7, 14):
+            name = f"voxels of a {label}" + (", finer" if steps == 14 else "")
+            found[name] = torch.unique((steps * digit).round(), dim=0)
     centred = {name: x.double() - x.double().mean(0) for name, x in found.items()}
     return {name: x / x.norm(dim=-1).amax() for name, x in centred.items()}
 
@@ -126,9 +128,9 @@ def solids() -> dict[str, Tensor]:
     octahedral = torch.cat(
         [x / x.norm(dim=-1, keepdim=True) for x in (turned([(1, 0, 0), (1, 1, 1), (1, 1, 0), (3, 2, 1), (2, 3, 1)]),)]
     )
-    surface = grid(5, 5, 5)[(grid(5, 5, 5).abs().amax(1) == 2)]
-    found = {f"grid {n}×{n}×{n}": grid(n, n, n) for n in (4, 5, 7)}
-    found |= {"cube": surface, "icosahedral sphere": torch.cat([sphere, 0.5 * sphere])}
+    surface = {n: grid(n, n, n)[(grid(n, n, n).abs().amax(1) == (n - 1) / 2)] for n in (5, 11)}
+    found = {f"grid {n}×{n}×{n}": grid(n, n, n) for n in (4, 5, 7, 9)}
+    found |= {"cube": surface[5], "large cube": surface[11], "icosahedral sphere": torch.cat([sphere, 0.5 * sphere])}
     found["octahedral sphere"] = octahedral
     for sides in (3, 6):
         angle = torch.arange(4 * sides, dtype=torch.float64) * 2 * torch.pi / (4 * sides)
@@ -147,7 +149,9 @@ def build(name: str, seed: int) -> dict[str, nn.Module]:
     from reqnn.train.prediction import recalibrate
 
     if name not in SMALL:
-        return {name.split(".")[1]: reqnn.load(name)}
+        net = reqnn.load(name)
+        net.model.votes = 1
+        return {name.split(".")[1]: net}
     found = {}
     for rules in ("paper", "full", "vector-neurons"):
         torch.manual_seed(seed)
@@ -167,7 +171,8 @@ def measure(net: Any, name: str, rotations: int, orders: int, seed: int) -> list
     from reqnn.train.prediction import predict
 
     kind: dtype = next(net.parameters()).dtype
-    least, most = (200, 1024) if getattr(net.model, "sample", None) else (40, 200)
+    sample = getattr(net.model, "sample", None)
+    least, most = (max(200, sample), 1024) if sample else (40, 200)
     records, upright = [], []
     for cloud, x in clouds().items():
         if not least <= len(x) <= most:

@@ -25,11 +25,11 @@ _TUNED = ["--equivariant", "--rules", "frames", "--start-from", "{runs}/{model}-
 _TUNED += ["--lr", "0.002", "--adamw-lr", "0.0006"]
 
 METHODS: dict[str, tuple[str, list[str], int]] = {
-    "upright": ("ordinary, trained upright", ["--lr", "0.01"], 12),
+    "upright": ("ordinary, trained upright", ["--lr", "0.01"], 8),
     "tuned-1": ("in frames, 1 epoch of fine-tuning", _TUNED, 1),
     "tuned-5": ("in frames, 5 epochs of fine-tuning", _TUNED, 5),
     "full-4": ("`full` from scratch, time of 5 epochs in frames", _FULL, 4),
-    "full-13": ("`full` from scratch, time of all epochs", _FULL, 13),
+    "full-10": ("`full` from scratch, time of all epochs", _FULL, 10),
 }
 """Name → how the table calls it, its arguments of `reqnn train`, epochs."""
 
