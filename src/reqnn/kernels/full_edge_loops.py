@@ -11,7 +11,7 @@ from numba import prange
 
 from reqnn.kernels.compile import compiled, loop
 from reqnn.kernels.edge_loops import _edge, _part, _place
-from reqnn.kernels.full_loops import _found, _pulled
+from reqnn.kernels.full_loops import _found, _pulled, unit_factor
 from reqnn.kernels.tied_loops import kept_share
 
 
@@ -63,13 +63,11 @@ def moments(s, weight, sums):  # type: ignore[no-untyped-def]
 @compiled(fastmath={"contract", "reassoc"})
 def _size(y, z, j, i, unit):  # type: ignore[no-untyped-def]
     """`reqnn.kernels.full_rows.unit_factor` of an edge, 1 if unit is 0."""
-    total, one = y.dtype.type(0), y.dtype.type(1)
+    total = y.dtype.type(0)
     for c in range(np.uint64(y.shape[2] if unit > 0 else 0)):
         d, e, f = _edge(y, z, j, i, c)
         total += d * d + e * e + f * f
-    power, rounding = total / y.dtype.type(y.shape[2]), y.dtype.type(np.finfo(y.dtype).eps ** (4 / 3))
-    inverse = one / np.sqrt(power + unit) if power > rounding else y.dtype.type(0)
-    return inverse if unit > 0 else one
+    return unit_factor(total, y.shape[2], unit, y.dtype) if unit > 0 else y.dtype.type(1)
 
 
 @compiled(fastmath={"contract"})

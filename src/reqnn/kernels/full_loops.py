@@ -134,12 +134,11 @@ def _dot(a, b):  # type: ignore[no-untyped-def]
     return total
 
 
-@compiled(fastmath={"contract", "reassoc"})
-def unit_factor(e, eps):  # type: ignore[no-untyped-def]
-    """`reqnn.kernels.full_rows.unit_factor` of the mean squared length of the channels of one place (3, C)."""
-    power = _dot(e, e) / e.dtype.type(e.shape[1])
-    rounding = e.dtype.type(np.finfo(e.dtype).eps ** (4 / 3))
-    return e.dtype.type(1) / np.sqrt(power + eps) if power > rounding else e.dtype.type(0)
+@compiled(fastmath={"contract"})
+def unit_factor(total, channels, eps, dtype):  # type: ignore[no-untyped-def]
+    """`reqnn.kernels.full_rows.unit_factor` of the mean squared length, from the sum over the channels of one place."""
+    power, rounding = total / dtype.type(channels), dtype.type(np.finfo(dtype).eps ** (4 / 3))
+    return dtype.type(1) / np.sqrt(power + eps) if power > rounding else dtype.type(0)
 
 
 @loop(fastmath={"contract"})
@@ -148,7 +147,7 @@ def unit(v, eps, out):  # type: ignore[no-untyped-def]
     rows, _, channels = v.shape
     for task in prange((rows + ROWS - 1) // ROWS):
         for i in range(task * ROWS, min((task + 1) * ROWS, rows)):
-            size = unit_factor(v[i], eps)
+            size = unit_factor(_dot(v[i], v[i]), channels, eps, v.dtype)
             for d in range(3):
                 row, to = v[i, d], out[i, d]
                 for c in range(channels):
@@ -161,7 +160,7 @@ def unit_back(v, eps, gradient, out):  # type: ignore[no-untyped-def]
     rows, _, channels = v.shape
     for task in prange((rows + ROWS - 1) // ROWS):
         for i in range(task * ROWS, min((task + 1) * ROWS, rows)):
-            size = unit_factor(v[i], eps)
+            size = unit_factor(_dot(v[i], v[i]), channels, eps, v.dtype)
             along = size * size * size / v.dtype.type(channels) * _dot(gradient[i], v[i])
             for d in range(3):
                 row, given, to = v[i, d], gradient[i, d], out[i, d]
