@@ -17,6 +17,13 @@ from .clouds import DTYPES, cube, generic, grid, seeds
 pytestmark = pytest.mark.skipif(not run.enabled, reason="numba is missing or kernels are switched off")
 
 
+@pytest.fixture(autouse=True, scope="module")
+def small_searches_too():
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernels, "SMALL", 0)
+        yield
+
+
 def plain_torch():
     return run.switched(False)
 
@@ -174,9 +181,21 @@ def test_where_kernels_stand_aside():
     assert kernels.serves(xyz)
     assert not kernels.serves(xyz, xyz.to("meta"))
     assert not kernels.serves(xyz * 1e17)  # squares overflow
-    assert not kernels.serves_width(300, 3000, 3)
+    wide = torch.zeros(1, 3000, 3)
+    assert kernels.serves_search(wide, wide, 20)
+    assert not kernels.serves_search(wide, wide, 300)
     with plain_torch():
         assert not kernels.serves(xyz)
+
+
+def test_small_searches_compile_nothing(monkeypatch):
+    monkeypatch.undo()
+    monkeypatch.setattr(kernels, "SMALL", 1 << 16)
+    monkeypatch.setattr(kernels, "nearest_points", lambda *given: pytest.fail("a kernel"))
+    x = generic(0, 128, batch=4)
+    assert torch.equal(knn(x, x, 5)[..., 0], torch.arange(128).expand(4, -1))
+    with pytest.raises(pytest.fail.Exception):
+        knn(torch.cat([x, x[:, :1] + 1], 1), x, 5)
 
 
 def test_no_folder_for_the_cache():

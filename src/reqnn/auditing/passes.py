@@ -13,7 +13,7 @@ from reqnn import quaternion
 from reqnn.auditing.layers import Layer, merged_rows
 from reqnn.auditing.report import AuditReport
 from reqnn.errors import InputError, NoRuleError
-from reqnn.revision.clouds import Clouds, cube_rotations, dealt_out, per_cloud, read_clouds
+from reqnn.revision.clouds import Clouds, cube_rotations, dealt_out, read_clouds
 from reqnn.revision.watched import WatchedCopy
 from reqnn.version import __version__
 
@@ -32,7 +32,7 @@ def audit(
     *,
     vector_axis: int | Sequence[int | None] | None = None,
     scalars: int = 0,
-    permutations: int = 8,
+    permutations: int = 4,
     tolerance: float | None = None,
     modes: Sequence[str] = ("eval", "train"),
 ) -> AuditReport:
@@ -49,12 +49,13 @@ def audit(
         net: any `nn.Module`. Quaternion features must rotate, real ones of a revised network must not change; in other
             networks real features may do either (rotate on an axis of size 3).
         points: the inputs of the network, a tuple if there are several; (B, N, 3), (B, 3, N) or (N, 3).
-        rotations: number of random rotations; in training mode at most 4 of these, of the cube's and of the orders.
+        rotations: number of random rotations, dealt out to the clouds; in training mode at most 4 passes of these, of the
+            cube's and of the orders.
         seed: for rotations, orders, and random numbers of the network.
         dtype: of the copy.
         vector_axis: the axis that holds the vectors; known for a revised network.
         scalars: number of trailing rotation-invariant channels; known for a revised network.
-        permutations: number of random orders, drawn per cloud.
+        permutations: number of passes with random orders, drawn per cloud.
         tolerance: the largest error allowed; default: 1e-9 in float64, 1e-4 in float32.
         modes: "eval", "train" or both.
 
@@ -67,7 +68,7 @@ def audit(
     tolerance = _check(net, rotations, permutations, dtype, tolerance, modes)
     generator = torch.Generator().manual_seed(seed)
     clouds = read_clouds(net, points, vector_axis, scalars, dtype, generator)
-    drawn = per_cloud(quaternion.random_matrix(rotations, generator, torch.float64), clouds.count)
+    drawn = dealt_out(quaternion.random_matrix(rotations, generator, torch.float64), clouds.count)
     cube = dealt_out(cube_rotations(), clouds.count)
     orders = [clouds.random_orders(generator) for _ in range(permutations)]
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from reqnn.commands.base import writing
-from reqnn.data.files import atomic_file, reading
 from reqnn.errors import InputError
 
 LINES = (".jsonl", ".csv")
@@ -24,6 +23,8 @@ class AnswerFile:
     """
 
     def __init__(self, path: str | Path, settings: dict[str, Any], top: int, rotations: int, resume: bool) -> None:
+        from reqnn.data.files import atomic_file
+
         self.path, self.settings = Path(path), settings
         self.part = self.path.with_name(f"{self.path.name}.part")
         ranks = [f"{name}_{i}" for i in range(1, top + 1) for name in ("class", "probability")]
@@ -73,6 +74,8 @@ class AnswerFile:
 
     def _kept(self) -> Iterator[dict[str, Any]]:
         """The answers of the run before; a last line that was cut off is left out."""
+        from reqnn.data.files import reading
+
         source = next((one for one in (self.part, self.path) if one.exists()), None)
         if source is None:
             return

@@ -51,8 +51,8 @@ class NetworkCommand(Command):
     """Weights of the revised network: new, or copied from the original if shapes allow."""
     rotations: int = 64
     """Audit: random rotations, in addition to the 24 of the cube."""
-    permutations: int = 8
-    """Audit: random orders of the points."""
+    permutations: int = 4
+    """Audit: passes with random orders of the points."""
     dtype: Literal["float64", "float32"] = "float64"
     """Audit: dtype."""
     tolerance: Annotated[float | None, optional("ERROR")] = None

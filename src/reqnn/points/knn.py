@@ -57,7 +57,7 @@ def _search(xyz: Tensor, query: Tensor, k: int, radius: float | None) -> Tensor:
     about = Centered.of(xyz)
     rank, tolerance = invariant_rank(xyz, about), tie_tolerance(xyz, about)
     limit = None if radius is None else radius + tolerance
-    if kernels.serves(xyz, query) and kernels.serves_width(k, *xyz.shape[1:]):
+    if kernels.serves(xyz, query) and kernels.serves_search(xyz, query, k):
         return _search_compiled(xyz, query, k, about, rank, tolerance, limit)
     return _nearest(xyz, query, k, rank, tolerance, limit)
 

@@ -163,12 +163,6 @@ def _bumps(count: int, generator: torch.Generator) -> Tensor:
     return points / points.norm(dim=-1).max()
 
 
-def per_cloud(rotations: Tensor, clouds: int) -> list[Tensor]:
-    """Random rotations dealt out so that each cloud gets all of them, in a different order: R × (B, 3, 3)."""
-    count = len(rotations)
-    return list(rotations[(torch.arange(count)[:, None] + torch.arange(clouds)) % count])
-
-
 def dealt_out(rotations: Tensor, clouds: int) -> list[Tensor]:
     """The same rotations in as few passes as possible, the next B of them in each, one per cloud: ⌈R/B⌉ × (B, 3, 3)."""
     passes = -(-len(rotations) // clouds)

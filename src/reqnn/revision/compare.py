@@ -70,7 +70,7 @@ def relative_error(value: Tensor, expected: Tensor, scale: float) -> float:
 
 def _largest_difference(a: Tensor, b: Tensor) -> float:
     difference = (a.double() - b.double()).abs_()
-    largest = float(difference.max())
+    largest = float(difference.amax())
     if not math.isfinite(largest):
         largest = float(difference.masked_fill_(a == b, 0.0).max())
     return largest if math.isfinite(largest) else math.inf

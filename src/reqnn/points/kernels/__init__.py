@@ -20,6 +20,7 @@ from reqnn.points.ties import Centered
 
 MARGIN = 8  # candidates of a neighbour search beyond the k-th
 TREE_DIMENSION = 3  # up to which the search goes by a k-d tree
+SMALL = 1 << 16  # distances of a search, up to which plain torch is as fast and nothing has to be compiled
 BLOCK = 1 << 20  # entries of a block of squared distances: 4 MB, the share of a core in the last cache
 VECTOR = {"AVX2": 32, "AVX512": 64}  # bytes that torch works on at a time; 16 elsewhere
 
@@ -43,8 +44,11 @@ def serves(*tensors: Tensor) -> bool:
     return run.enabled and all(max(map(abs, extremes(x))) < bound for x in different)
 
 
-def serves_width(k: int, points: int, dimension: int) -> bool:
-    """Whether the neighbour search covers so many neighbours, at the precision that is set for matrix products."""
+def serves_search(xyz: Tensor, query: Tensor, k: int) -> bool:
+    """Whether the neighbour search takes these: enough work, not too many neighbours, exact matrix products."""
+    batch, points, dimension = xyz.shape
+    if batch * query.shape[1] * points <= SMALL:
+        return False
     widest: int = _compiled("neighbours").WIDEST
     exact = dimension <= TREE_DIMENSION or torch.get_float32_matmul_precision() == "highest"
     return exact and min(k + MARGIN, points) <= widest
