@@ -250,3 +250,46 @@ def test_wrong_arguments(pooled, tmp_path, change, message):
 def test_command_refuses_what_is_no_size(capsys):
     assert reqnn.cli.main(["export", "dgcnn.full.modelnet40", "--out", "net.pt2", "--points", "many"]) == 2
     assert "give dynamic, or a number" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("model", "options"),
+    [
+        ("pointnet2", {"npoint": (12, 4), "nsample": (4, 4), "radius": (0.4, 0.8)}),
+        ("pointconv", {"npoint": (12, 4), "nsample": (4, 4)}),
+        ("kd_network", {"depth": 3}),
+        ("rscnn", {"npoint": (12, 4), "nsample": (4, 4), "radius": (0.4, 0.8)}),
+    ],
+)
+def test_networks_of_the_zoo_do_not_fix_the_numbers_of_clouds_and_points(model, options):
+    net = reqnn.create_model(model, equivariant=True, rules="paper", width=0.125, **options).eval()
+    module = sys.modules["reqnn.deploy.exporter"]
+    axes = [{0: "batch", 1: "points"}]
+    program = module._program(Deployed(net, False, False), (torch.randn(2, 20, 3),), axes).module()
+    points = torch.randn(3, 33, 3)
+    with torch.no_grad():
+        torch.testing.assert_close(program(points), net(points), rtol=1e-3, atol=1e-5)
+
+
+@needs_onnx
+@pytest.mark.parametrize("layer", [nn.Conv1d(5, 4, 1), nn.Conv2d(5, 4, 1, bias=False)], ids=["conv1d", "conv2d"])
+def test_pointwise_convolutions_run_in_float64_in_onnx(layer, tmp_path):
+    """ONNX Runtime has no Conv in float64; as a matrix product it runs, for any sizes."""
+    layer = layer.double()
+    rank = 3 if isinstance(layer, nn.Conv1d) else 4
+    x = torch.randn(2, 5, *[7] * (rank - 2), dtype=torch.float64)
+    module = sys.modules["reqnn.deploy.exporter"]
+    sizes = dict.fromkeys((0, *range(2, rank)), torch.export.Dim.DYNAMIC)
+    with module._quiet():
+        module._write_onnx(torch.export.export(layer, (x,), dynamic_shapes=(sizes,)), (x,), tmp_path / "net.onnx")
+    given = torch.randn(3, 5, *range(8, 6 + rank), dtype=torch.float64)
+    torch.testing.assert_close(module._load_onnx(tmp_path / "net.onnx")((given,))[0], layer(given), rtol=1e-12, atol=1e-12)
+
+
+@needs_onnx
+def test_other_convolutions_are_left_to_torch(tmp_path):
+    layer, x = nn.Conv1d(4, 6, 3, stride=2, padding=1, groups=2), torch.randn(2, 4, 9)
+    module = sys.modules["reqnn.deploy.exporter"]
+    with module._quiet():
+        module._write_onnx(torch.export.export(layer, (x,)), (x,), tmp_path / "net.onnx")
+    torch.testing.assert_close(module._load_onnx(tmp_path / "net.onnx")((x,))[0], layer(x), rtol=1e-5, atol=1e-5)

@@ -50,7 +50,26 @@ def translations() -> dict[Any, Any]:
             return op.LeakyRelu(x, alpha=negative_slope)
         return op.Max(x, op.Mul(x, exact(negative_slope)))
 
+    def pointwise(name: str) -> Any:
+        """A convolution as a matrix product if its kernel covers one place: ONNX Runtime has no Conv in float64."""
+        known = getattr(need("onnxscript.function_libs.torch_lib.ops.core"), f"aten_{name}")
+
+        def convolution(x: Any, weight: Any, bias: Any = None, *places: Any, **named: Any) -> Any:
+            plain = all(set(given) == {one} for given, one in zip(places, (1, 0, 1), strict=False))  # stride, padding, dilation
+            small = set(weight.shape[2:]) == {1} and weight.shape[1] == x.shape[1]
+            if x.dtype != _DOUBLE or not (plain and small) or named:
+                return known(x, weight, bias, *places, **named)
+            matrix = op.Reshape(weight, op.Constant(value_ints=[weight.shape[0], weight.shape[1]]))
+            rows = op.MatMul(matrix, op.Reshape(x, op.Constant(value_ints=[0, 0, -1])))
+            rows = rows if bias is None else op.Add(rows, op.Reshape(bias, op.Constant(value_ints=[-1, 1])))
+            size = op.Concat(op.Shape(rows, start=0, end=2), op.Shape(x, start=2), axis=0)
+            return op.Reshape(rows, size)
+
+        return convolution
+
     return {
+        torch.ops.aten.conv1d.default: pointwise("conv1d"),
+        torch.ops.aten.conv2d.default: pointwise("conv2d"),
         torch.ops.aten.sort.stable: sort_stable,
         torch.ops.aten._cdist_forward.default: cdist_forward,
         torch.ops.aten.leaky_relu.default: leaky_relu,

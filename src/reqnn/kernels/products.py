@@ -42,7 +42,7 @@ def times(rows: Tensor, weight: Tensor, out: Tensor | None = None) -> Tensor:
 
 def pairs(a: Tensor, b: Tensor) -> Tensor:
     """⟨a_n, b_m⟩ of all pairs of rows, matrix by matrix. Shapes: a (*, N, D), b (*, M, D) → (*, N, M)"""
-    alike = a.shape[:-2] == b.shape[:-2] and a.shape[:-2].numel() > 0 and a.dim() > 2
+    alike = a.shape[:-2] == b.shape[:-2] and a.numel() > 0 and a.dim() > 2
     if torch.compiler.is_compiling() or not alike or a.shape[-2] < FEWEST_ROWS or not _onednn_serves(a, b, min(b.shape[-2:])):
         return a @ b.mT
     matrices = zip(a.flatten(0, -3), b.flatten(0, -3), strict=True)

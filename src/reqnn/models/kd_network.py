@@ -40,9 +40,10 @@ class KdTree(nn.Module):
             if self.training:  # the largest of scores with Gumbel noise is a draw from their softmax
                 score = score - torch.empty_like(score).exponential_().log()
             axis = score.argmax(-1)
-            rank = points.take_along_dim(axis[:, :, None, None], 3).squeeze(3).argsort(2)
-            points = points.take_along_dim(rank.unsqueeze(3), 2).unflatten(2, (2, -1)).flatten(1, 2)
-            order = order.take_along_dim(rank, 2).unflatten(2, (2, -1)).flatten(1, 2)
+            # gather, not take_along_dim, which fixes the batch size in torch.export
+            rank = points.gather(3, axis[:, :, None, None].expand(-1, -1, points.shape[2], 1)).squeeze(3).argsort(2)
+            points = points.gather(2, rank.unsqueeze(3).expand_as(points)).unflatten(2, (2, -1)).flatten(1, 2)
+            order = order.gather(2, rank).unflatten(2, (2, -1)).flatten(1, 2)
             axes.append(axis)
         return order.squeeze(2), axes
 
