@@ -2,6 +2,8 @@
 
 x / 0 is infinite, as in numpy: a check for 0 would keep a loop from being vectorised.
 
+The cache notices a change of a loop's own file, not of those that it calls: after such a change remove the `__pycache__` folders.
+
 Loops write arrays number by number: `a[i] = b` with an array b makes numba compile its error message, for ten seconds.
 """
 

@@ -49,7 +49,7 @@ def serves_search(xyz: Tensor, query: Tensor, k: int) -> bool:
     batch, points, dimension = xyz.shape
     if batch * query.shape[1] * points <= SMALL:
         return False
-    widest: int = _compiled("neighbours").WIDEST
+    widest: int = _compiled("tie_rule").WIDEST
     exact = dimension <= TREE_DIMENSION or torch.get_float32_matmul_precision() == "highest"
     return exact and min(k + MARGIN, points) <= widest
 
@@ -76,7 +76,7 @@ def nearest_points(
 
     With a limit (B,), for D ≤ 3 only, the nearest replaces each point farther away than that.
     """
-    codes = _compiled("neighbours")
+    codes = _compiled("tie_rule")
     batch, rows, dimension = query.shape
     width = min(k + MARGIN, xyz.shape[1])
     found = torch.empty(batch, rows, k, dtype=torch.int64)
@@ -114,7 +114,7 @@ def sum_gaussians(xyz: Tensor, bandwidth: float) -> Tensor:
 def _search_trees(xyz: Tensor, query: Tensor, rule: tuple, output: tuple) -> None:
     padding = (0, TREE_DIMENSION - xyz.shape[2])
     cloud, query = (torch.nn.functional.pad(x.double(), padding).contiguous() for x in (xyz, query))
-    codes = _compiled("neighbours")
+    codes = _compiled("trees")
     run.run(codes.search_trees, *_build_trees(cloud, codes.LEAF), cloud, query, *rule, *output)
 
 
@@ -130,7 +130,7 @@ def _build_trees(cloud: Tensor, leaf: int) -> tuple[Tensor, Tensor, Tensor, Tens
         torch.empty(nodes, 2, dtype=torch.int64),
         torch.empty(batch, nodes, 2 * dimension, dtype=torch.float64),
     )
-    _compiled("neighbours").build_trees(cloud.numpy(), *(x.numpy() for x in tree))
+    _compiled("trees").build_trees(cloud.numpy(), *(x.numpy() for x in tree))
     return tree
 
 
@@ -152,7 +152,7 @@ def _search_rows(xyz: Tensor, query: Tensor, about: Centered, rule: tuple, outpu
             with torch.autocast("cpu", enabled=False):
                 product = q[b, part] @ x[b].mT if clouds > 1 else times(q[b.start, part], x[b.start])[None]
             given = (length[b, part], reach[b], error, product, square[b], xyz[b], query[b, part], rank[b], tolerance[b])
-            run.run(_compiled("neighbours").search_rows, *given, *bounds, *(x[b, part] for x in output))
+            run.run(_compiled("rows").search_rows, *given, *bounds, *(x[b, part] for x in output))
 
 
 def _error(xyz: Tensor) -> tuple[float, float]:
