@@ -2,7 +2,7 @@
 
 x / 0 is infinite, as in numpy: a check for 0 would keep a loop from being vectorised.
 
-The cache notices a change of a loop's own file, not of those that it calls: after such a change remove the `__pycache__` folders.
+The cache notices a change of a loop's own file, not of those that it calls: remove the `__pycache__` folders after one.
 
 Loops write arrays number by number: `a[i] = b` with an array b makes numba compile its error message, for ten seconds.
 """
