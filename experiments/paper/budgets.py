@@ -117,7 +117,7 @@ WIDE = Budget(
     networks={
         "dgcnn": {"options": {**_FEWER_CENTRES["dgcnn"]["options"], "width": 0.5}},
         "pointnet2": {"options": {**_FEWER_CENTRES["pointnet2"]["options"], "width": 0.5}},
-        "pointconv": _FEWER_CENTRES["pointconv"],
+        "pointconv": {"options": {**_FEWER_CENTRES["pointconv"]["options"], "sample": 256}},
     },
     cells={"modelnet40": {"epochs": 32}, "modelnet40/dgcnn": {"epochs": 48}, "3d-mnist": {"epochs": 30}},
 )

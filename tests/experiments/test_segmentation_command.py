@@ -30,5 +30,5 @@ def test_table():
     scores = [{"instance_miou": value, "class_miou": value - 0.1} for value in (0.8, 0.75)]
     result = {"upright": scores[0], "rotated": scores[1], "same_answer": 0.9995, "parameters": 1234, "seconds": 7200.0}
     page = table({"dgcnn_parts-full": result}).to_markdown()
-    assert "| DGCNN | REQNN by full | 80.0% → 75.0% | 70.0% → 65.0% | 99.950% | 1,234 | 12 | 2.0 |" in page
+    assert "| DGCNN | REQNN by full | 80.0% → 75.0% | 70.0% → 65.0% | 99.950% | 1,234 | 8 | 2.0 |" in page
     assert "PointNet++" not in page.partition("|")[2].partition("\n\n")[0]

@@ -117,19 +117,35 @@ def test_dgcnn_with_fewer_points_than_k():
         create_model("dgcnn", width=1 / 16)(torch.zeros(2, 12, 3))
 
 
-def test_dgcnn_on_the_farthest_points():
+# Network → the least `sample` it takes as `small`, and how it says so.
+ON_A_SAMPLE = {
+    "dgcnn": (6, "k=6, the neighbours of each"),
+    "pointconv": (24, "24, the largest of npoint and nsample"),
+    "pointnet2": (24, "npoint=24"),
+    "pointnet2_msg": (24, "npoint=24"),
+}
+
+
+def differ(one, two):
+    """By more than rounding: untrained networks hardly tell clouds apart."""
+    return (one - two).abs().max() > 1e-3 * one.std(0).max()
+
+
+@pytest.mark.parametrize("name", ON_A_SAMPLE)
+def test_on_the_farthest_points(name):
     """It answers for the sampled points alone, whatever the others are."""
-    net, points = settled("dgcnn", sample=16)
-    chosen = index_points(points, farthest_point_sample(points, 16))
-    plain, _ = small("dgcnn")
+    net, points = settled(name, sample=28)
+    chosen = index_points(points, farthest_point_sample(points, 28))
+    plain, _ = small(name)
     plain.load_state_dict(net.state_dict())
     torch.testing.assert_close(net(points), plain.eval()(chosen))
-    assert (net(points) - plain(points)).abs().max() > 1e-3
-    with pytest.raises(InputError, match=r"sample = 16 .* only N = 12.*sample=\.\.\."):
-        net(points[:, :12])
-    for wrong in (4, 16.0, "16", True):
-        with pytest.raises(InputError, match=f"sample={wrong!r}: give a whole number of points, at least k=6"):
-            create_model("dgcnn", sample=wrong, k=6)
+    assert differ(net(points), plain(points))
+    with pytest.raises(InputError, match=r"sample = 28 .* only N = 26.*sample=\.\.\."):
+        net(points[:, :26])
+    least, limit = ON_A_SAMPLE[name]
+    for wrong in (least - 1, float(least), str(least), True):
+        with pytest.raises(InputError, match=f"sample={wrong!r}: give a whole number of points, at least {limit}"):
+            small(name, sample=wrong)
 
 
 def test_dgcnn_with_a_stem():
@@ -153,31 +169,34 @@ def test_dgcnn_with_a_stem():
         create_model("dgcnn", k=6, stem=8)
 
 
-def test_dgcnn_with_votes():
+@pytest.mark.parametrize("name", ON_A_SAMPLE)
+def test_votes(name):
     """The mean over the samples, in eval mode; one sample in training, and of clouds without a point to spare."""
-    net, points = settled("dgcnn", sample=16, votes=3, dropout=0.0)
-    plain, _ = small("dgcnn")
+    net, points = settled(name, sample=28, votes=3, dropout=0.0)
+    plain, _ = small(name)
     plain.load_state_dict(net.state_dict())
-    answers = [plain.eval()(sample) for sample in voting_samples(points, 16, 3)]
+    answers = [plain.eval()(sample) for sample in voting_samples(points, 28, 3)]
     torch.testing.assert_close(net(points), sum(answers) / 3)
-    assert (net(points) - answers[0]).abs().max() > 1e-3
-    single, _ = small("dgcnn", sample=16, dropout=0.0)
+    assert differ(net(points), answers[0])
+    single, _ = small(name, sample=28, dropout=0.0)
     single.load_state_dict(net.state_dict())
-    torch.testing.assert_close(net.eval()(points[:, :16]), single.eval()(points[:, :16]))
-    assert (net(points[:, :17]) - single(points[:, :17])).abs().max() > 1e-3
+    torch.testing.assert_close(net.eval()(points[:, :28]), single.eval()(points[:, :28]))
+    assert differ(net(points[:, :29]), single(points[:, :29]))
     torch.testing.assert_close(net.train()(points), single.train()(points))
     for wrong in (0, 2.0, True):
         with pytest.raises(InputError, match=f"votes={wrong!r}: give a whole number, at least 1"):
-            create_model("dgcnn", sample=16, k=6, votes=wrong)
+            small(name, sample=28, votes=wrong)
     with pytest.raises(InputError, match="votes=2: set sample="):
-        create_model("dgcnn", votes=2)
+        small(name, votes=2)
 
 
 EXTRAS = pytest.mark.parametrize("extra", [{}, {"votes": 3}, {"votes": 2, "stem": 8}], ids=str)
 
 
-def audit_on_the_farthest_points(extra, modes=("eval", "train"), **options):
-    net = create_model("dgcnn", width=1 / 16, k=6, sample=16, **extra, **options).double()
+def audit_on_the_farthest_points(name, extra, modes=("eval", "train"), **options):
+    wide = {"bandwidth": (0.5, 1.0, 2.0)}  # so that densities differ from point to point
+    given = {k: v for k, v in (SMALL | SMALL_OF.get(name, {}) | wide).items() if k in model_entry(name).options}
+    net = create_model(name, sample=28, **given, **extra, **options).double()
     points = torch.randn(4, 40, 3, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     return audit(net, points, rotations=2, permutations=1, vector_axis=-1, modes=modes)
 
@@ -186,12 +205,20 @@ def audit_on_the_farthest_points(extra, modes=("eval", "train"), **options):
 @pytest.mark.parametrize("rules", ["paper", "vector-neurons", "full"])
 def test_dgcnn_on_the_farthest_points_keeps_its_answers(rules, extra):
     modes = ("eval",) if extra == {"votes": 3} else ("eval", "train")  # votes are of eval mode alone
-    assert audit_on_the_farthest_points(extra, modes, equivariant=True, rules=rules).ok
+    assert audit_on_the_farthest_points("dgcnn", extra, modes, equivariant=True, rules=rules).ok
 
 
-@EXTRAS
-def test_the_ordinary_dgcnn_on_the_farthest_points_does_not(extra):
-    assert not audit_on_the_farthest_points(extra, modes=("eval",)).ok
+@pytest.mark.parametrize("name", ["pointconv", "pointnet2"])
+@pytest.mark.parametrize("rules", ["paper", "full"])
+def test_votes_of_farthest_points_keep_their_answers(rules, name):
+    assert audit_on_the_farthest_points(name, {"votes": 3}, ("eval",), equivariant=True, rules=rules).ok
+
+
+@pytest.mark.parametrize(
+    ("name", "extra"), [("dgcnn", {"votes": 2, "stem": 8}), *((name, {"votes": 3}) for name in ON_A_SAMPLE)]
+)
+def test_ordinary_networks_on_the_farthest_points_do_not(name, extra):
+    assert not audit_on_the_farthest_points(name, extra, modes=("eval",)).ok
 
 
 def test_pointconv_with_more_neighbours_than_points():

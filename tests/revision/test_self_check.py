@@ -162,7 +162,7 @@ def test_revise_compiles_no_loops(monkeypatch):
     def refuse(*arguments):
         raise AssertionError("a compiled loop ran")
 
-    model, points = reqnn.create_model("dgcnn", width=0.125, k=4), torch.randn(4, 24, 3)
+    model, points = reqnn.create_model("dgcnn", width=0.125, k=4), torch.randn(4, 160, 3)
     monkeypatch.setattr(kernels, "run", refuse)
     net = reqnn.revise(model, points)
     with pytest.raises(AssertionError, match="compiled loop"):

@@ -7,8 +7,8 @@ import torch.nn as nn
 
 from reqnn.errors import InputError
 
-from .grouping import get_graph_feature, voting_samples
-from .layers import ClassificationHead, check_points, scaled
+from .grouping import get_graph_feature
+from .layers import ClassificationHead, SampledClassifier, check_points, scaled
 from .registry import register
 
 
@@ -35,7 +35,7 @@ class EdgeConv(nn.Sequential):
 
 
 @register("dgcnn", to_real="conv6", recipes={"full": {"to_real": "conv5"}})
-class DGCNN(nn.Module):
+class DGCNN(SampledClassifier):
     """Four edge convolutions on graphs that are rebuilt in feature space, then max ⊕ mean over the points.
 
     | layer | channels |
@@ -48,14 +48,8 @@ class DGCNN(nn.Module):
     Convolutions are bias-free, each followed by BN and LeakyReLU(0.2). `extra_conv=False` is the network of its own
     authors (1,809,576 parameters): conv6 is then the identity, so that Quaternion2Real has one place in both.
 
-    `sample` points of the cloud, each the farthest from those before it, stand for all: the cost falls with their number,
-    and they cover the shape as evenly as a dense cloud does, which as many points drawn at random do not. With `votes` = v,
-    eval mode takes the mean of the logits of v such samples, one of the cloud and each other of the cloud without one of the
-    first points of that (in a revised network: the outermost ones): v times the cost, for answers that depend less on which
-    points were chosen. Training is the same; a cloud with no point to spare is answered by one sample.
-
-    With `stem` = s, the first edge convolution is over the s nearest of *all* points of the cloud around each sampled point, so
-    that no point is left out; the others stay on the sampled points.
+    `sample` and `votes`: see `SampledClassifier`. With `stem` = s, the first edge convolution is over the s nearest of *all*
+    points of the cloud around each sampled point, so that no point is left out; the others stay on the sampled points.
 
     Shapes: points (B, N, 3) → logits (B, num_classes).
     """
@@ -71,16 +65,13 @@ class DGCNN(nn.Module):
         votes: int = 1,
         stem: int | None = None,
     ) -> None:
-        super().__init__()
-        if sample is not None and (type(sample) is not int or sample < k):
-            raise InputError(f"sample={sample!r}: give a whole number of points, at least k={k}, the neighbours of each")
-        for name, value, unused in (("votes", votes, 1), ("stem", stem, None)):
-            if value != unused and sample is None:
-                raise InputError(f"{name}={value!r}: set sample=, the points of each vote, around which those of the stem lie")
-            if value is not None and (type(value) is not int or value < 1):
-                raise InputError(f"{name}={value!r}: give a whole number, at least 1")
-        self.k, self.sample, self.votes, self.stem = k, sample, votes, stem
-        self.min_points = max(sample or k, stem or 1)
+        super().__init__(sample, votes, k, f"k={k}, the neighbours of each")
+        if stem is not None and sample is None:
+            raise InputError(f"stem={stem!r}: set sample=, the points around which those of the stem lie")
+        if stem is not None and (type(stem) is not int or stem < 1):
+            raise InputError(f"stem={stem!r}: give a whole number, at least 1")
+        self.k, self.stem = k, stem
+        self.min_points = max(self.min_points, stem or 1)
         c1, c2, c3, c4, emb = (scaled(c, width) for c in (64, 64, 128, 256, 1024))
         # As in the authors' code, a batch-norm has two names: its own, and its place in the convolution's block.
         self.bn1, self.bn2 = nn.BatchNorm2d(c1), nn.BatchNorm2d(c2)
@@ -95,20 +86,11 @@ class DGCNN(nn.Module):
             self.conv6 = nn.Sequential(nn.Conv1d(emb, emb, 1, bias=False), self.bn6, nn.LeakyReLU(0.2))
         self.head = ClassificationHead(2 * emb, num_classes, width, dropout, negative_slope=0.2, first_bias=False)
 
-    def forward(self, points: torch.Tensor) -> torch.Tensor:
-        if self.sample is None:
-            check_points(points, self.k, f"DGCNN connects each point to its k = {self.k} nearest", option="k")
-            return self.classify(points)
-        check_points(points, self.sample, f"DGCNN takes sample = {self.sample} points of the cloud", option="sample")
+    def classify(self, points: torch.Tensor, cloud: torch.Tensor) -> torch.Tensor:
+        check_points(points, self.k, f"DGCNN connects each point to its k = {self.k} nearest", option="k")
         if self.stem is not None:
-            check_points(points, self.stem, f"DGCNN reads the stem = {self.stem} nearest points of the cloud", option="stem")
-        samples = voting_samples(points, self.sample, 1 if self.training else self.votes)
-        answers = [self.classify(sample, None if self.stem is None else points) for sample in samples]
-        return answers[0] if len(answers) == 1 else torch.stack(answers).mean(dim=0)
-
-    def classify(self, points: torch.Tensor, cloud: torch.Tensor | None = None) -> torch.Tensor:
-        """Logits (B, num_classes) by these points (B, N, 3), the first layer by their neighbours in a cloud (B, M, 3)."""
-        x1 = self.conv1(points.transpose(2, 1), None if cloud is None else cloud.transpose(2, 1))
+            check_points(cloud, self.stem, f"DGCNN reads the stem = {self.stem} nearest points of the cloud", option="stem")
+        x1 = self.conv1(points.transpose(2, 1), None if self.stem is None else cloud.transpose(2, 1))
         x2 = self.conv2(x1)
         x3 = self.conv3(x2)
         x4 = self.conv4(x3)

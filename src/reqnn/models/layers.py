@@ -11,7 +11,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 from ..errors import InputError
-from .grouping import index_points
+from .grouping import index_points, voting_samples
 
 
 def scaled(channels: int, width: float) -> int:
@@ -31,6 +31,42 @@ def check_points(points: torch.Tensor, at_least: int, reason: str, option: str =
             f"Give at least {at_least} points, or set a smaller {option} when the model is built: "
             f"create_model(name, {option}=...)"
         )
+
+
+class SampledClassifier(nn.Module):
+    """A classifier with the options `sample` and `votes`; its network is `classify`.
+
+    `sample` points of the cloud, each the farthest from those before it, stand for all: the cost falls with their number,
+    and they cover the shape as evenly as a dense cloud does, which as many points drawn at random do not. With `votes` = v,
+    eval mode takes the mean of the logits of v such samples, one of the cloud and each other of the cloud without one of the
+    first points of that (in a revised network: the outermost ones): v times the cost, for answers that depend less on which
+    points were chosen. Training is the same; a cloud with no point to spare is answered by one sample.
+
+    Shapes: points (B, N, 3) → logits (B, num_classes).
+    """
+
+    def __init__(self, sample: int | None, votes: int, at_least: int, limit: str) -> None:
+        super().__init__()
+        if sample is not None and (type(sample) is not int or sample < at_least):
+            raise InputError(f"sample={sample!r}: give a whole number of points, at least {limit}")
+        if type(votes) is not int or votes < 1:
+            raise InputError(f"votes={votes!r}: give a whole number, at least 1")
+        if votes > 1 and sample is None:
+            raise InputError(f"votes={votes!r}: set sample=, the points of each vote")
+        self.sample, self.votes = sample, votes
+        self.min_points = sample or at_least
+
+    def forward(self, points: torch.Tensor) -> torch.Tensor:
+        if self.sample is None:
+            return self.classify(points, points)
+        check_points(points, self.sample, f"{type(self).__name__} takes sample = {self.sample} points of the cloud", "sample")
+        samples = voting_samples(points, self.sample, 1 if self.training else self.votes)
+        answers = [self.classify(sample, points) for sample in samples]
+        return answers[0] if len(answers) == 1 else torch.stack(answers).mean(dim=0)
+
+    def classify(self, points: torch.Tensor, cloud: torch.Tensor) -> torch.Tensor:
+        """Logits (B, num_classes) by these points (B, N, 3) of the cloud (B, M, 3)."""
+        raise NotImplementedError
 
 
 class SharedMLP(nn.Module):

@@ -7,7 +7,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 
 from .grouping import compute_density, farthest_point_sample, index_points, knn_point
-from .layers import ClassificationHead, SharedMLP, WeightedMLP, check_points, scaled
+from .layers import ClassificationHead, SampledClassifier, SharedMLP, WeightedMLP, check_points, scaled
 from .registry import register
 
 
@@ -81,7 +81,7 @@ class PointConvSetAbstraction(nn.Module):
     coordinates=("sa1.weightnet", "sa2.weightnet", "sa3.weightnet"),
     equivariant_options={"absolute_xyz": True, "weight_bias": False},
 )
-class PointConv(nn.Module):
+class PointConv(SampledClassifier):
     """PointConv for classification.
 
     | stage | npoint / k / bandwidth | in | widths |
@@ -92,6 +92,8 @@ class PointConv(nn.Module):
 
     The published REQNN revises the model with `absolute_xyz=True, weight_bias=False` (no biases in DensityNet and
     WeightNet). `dead_parameters=True` adds the 1,053,440 parameters of the published REQNN that no output depends on.
+
+    `sample` and `votes`: see `SampledClassifier`.
 
     Shapes: points (B, N, 3) → logits (B, num_classes).
     """
@@ -107,10 +109,12 @@ class PointConv(nn.Module):
         absolute_xyz: bool = False,
         weight_bias: bool = True,
         dead_parameters: bool = False,
+        sample: int | None = None,
+        votes: int = 1,
     ) -> None:
-        super().__init__()
+        least = max(*npoint, nsample[0])
+        super().__init__(sample, votes, least, f"{least}, the largest of npoint and nsample[0]")
         self.npoint, self.nsample = npoint, nsample
-        self.min_points = max(*npoint, nsample[0])
         mlp1, mlp2, mlp3 = ([scaled(c, width) for c in mlp] for mlp in ((64, 64, 128), (128, 128, 256), (256, 512, 1024)))
         in1 = 6 if absolute_xyz else 3
         self.sa1 = PointConvSetAbstraction(npoint[0], nsample[0], bandwidth[0], in1, mlp1, absolute_xyz, weight_bias)
@@ -122,7 +126,7 @@ class PointConv(nn.Module):
             self.dead_conv = nn.Conv1d(c3, c3, 1, bias=False)
             self.dead_bns = nn.ModuleList([nn.BatchNorm1d(c) for c in (c3, c1, c2, c3)])
 
-    def forward(self, points: torch.Tensor) -> torch.Tensor:
+    def classify(self, points: torch.Tensor, cloud: torch.Tensor) -> torch.Tensor:
         check_points(points, max(self.npoint), f"PointConv samples npoint = {max(self.npoint)} points")
         check_points(points, self.nsample[0], f"SA1 takes the nsample = {self.nsample[0]} nearest points", "nsample")
         xyz, features = self.sa1(points, None)

@@ -8,7 +8,7 @@ import torch
 import torch.nn as nn
 
 from .grouping import farthest_point_sample, index_points, query_ball_point
-from .layers import ClassificationHead, PooledMLP, check_points, scaled
+from .layers import ClassificationHead, PooledMLP, SampledClassifier, check_points, scaled
 from .registry import register
 
 
@@ -47,17 +47,20 @@ class SetAbstraction(nn.Module):
         return new_xyz, torch.cat(outputs, dim=1).transpose(1, 2)
 
 
-class _ThreeStages(nn.Module):
+class _ThreeStages(SampledClassifier):
     """Three set abstractions, of sampled centres and then of all, and a head."""
 
     sa1: SetAbstraction
     sa2: SetAbstraction
     sa3: SetAbstraction
     head: nn.Module
-    min_points: int
 
-    def forward(self, points: torch.Tensor) -> torch.Tensor:
-        check_points(points, self.min_points, f"{type(self).__name__} samples npoint = {self.min_points} points")
+    def __init__(self, npoint: tuple[int, int], sample: int | None, votes: int) -> None:
+        super().__init__(sample, votes, max(npoint), f"npoint={max(npoint)}")
+        self.npoint = npoint
+
+    def classify(self, points: torch.Tensor, cloud: torch.Tensor) -> torch.Tensor:
+        check_points(points, max(self.npoint), f"{type(self).__name__} samples npoint = {max(self.npoint)} points")
         xyz, features = self.sa1(points, None)
         xyz, features = self.sa2(xyz, features)
         _, features = self.sa3(xyz, features)
@@ -74,6 +77,8 @@ class PointNet2(_ThreeStages):
     | SA2 | 128 / 0.4 / 64 | 3 + 3 + 128 | 128, 128, 256 |
     | SA3 | all, raw xyz | 3 + 256 | 256, 512, 1024 |
 
+    `sample` and `votes`: see `SampledClassifier`.
+
     Shapes: points (B, N, 3) → logits (B, num_classes).
     """
 
@@ -85,9 +90,10 @@ class PointNet2(_ThreeStages):
         radius: tuple[float, float] = (0.2, 0.4),
         nsample: tuple[int, int] = (32, 64),
         dropout: float = 0.5,
+        sample: int | None = None,
+        votes: int = 1,
     ) -> None:
-        super().__init__()
-        self.min_points = max(npoint)
+        super().__init__(npoint, sample, votes)
         c1, c2, c3 = scaled(128, width), scaled(256, width), scaled(1024, width)
         mlp1 = [scaled(64, width), scaled(64, width), c1]
         mlp2 = [scaled(128, width), scaled(128, width), c2]
@@ -108,6 +114,8 @@ class PointNet2MSG(_ThreeStages):
     | SA2 | 128 / 0.2, 0.4, 0.8 / 32, 64, 128 | [64, 64, 128], [128, 128, 256], [128, 128, 256] |
     | SA3 | all, raw xyz | [256, 512, 1024] |
 
+    `sample` and `votes`: see `SampledClassifier`.
+
     Shapes: points (B, N, 3) → logits (B, num_classes).
     """
 
@@ -119,9 +127,10 @@ class PointNet2MSG(_ThreeStages):
         radius: tuple[Sequence[float], Sequence[float]] = ((0.1, 0.2, 0.4), (0.2, 0.4, 0.8)),
         nsample: tuple[Sequence[int], Sequence[int]] = ((16, 32, 128), (32, 64, 128)),
         dropout: float = 0.5,
+        sample: int | None = None,
+        votes: int = 1,
     ) -> None:
-        super().__init__()
-        self.min_points = max(npoint)
+        super().__init__(npoint, sample, votes)
         widths1 = [[32, 32, 64], [64, 64, 128], [64, 96, 128]]
         widths2 = [[64, 64, 128], [128, 128, 256], [128, 128, 256]]
         mlps1 = [[scaled(c, width) for c in mlp] for mlp in widths1]
