@@ -13,13 +13,14 @@ FILE = Path(__file__).with_name("cells.json")
 METHODS: dict[str, tuple[str, list[str]]] = {
     "ordinary": ("ordinary", []),
     "ordinary-rotated": ("ordinary, trained with arbitrary rotations", ["--protocol", "AR"]),
+    "frames": ("ordinary, in PCA frames", ["--equivariant", "--rules", "frames"]),
     "paper": ("REQNN by paper", ["--equivariant", "--rules", "paper", "--rule-options", json.dumps({"c": 0.1})]),
     "full": ("REQNN by full", ["--equivariant", "--rules", "full", "--rule-options", json.dumps({"unit": "pool"})]),
     "vector-neurons": ("REQNN by vector-neurons", ["--equivariant", "--rules", "vector-neurons"]),
 }
 """Name → how the tables call it, and its arguments of `reqnn train`."""
 
-EPOCHS = {0.1: 40, 0.03: 80, 0.3: 24, 1.0: 12}
+EPOCHS = {0.03: 80, 0.1: 40, 0.3: 24, 1.0: 12}
 """Fraction of the training shapes → epochs, in the order in which they are trained."""
 
 SHARED = ["--model", "dgcnn", "--data", "modelnet40", "--points", "1024"]

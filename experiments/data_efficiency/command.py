@@ -13,7 +13,8 @@ from experiments.data_efficiency.cells import EPOCHS, METHODS, name_of
 from experiments.harness.table import Cell, Table
 from reqnn.commands.base import OK, Command, console, show_written
 
-TRAIN = "python -m experiments.queue --cells experiments/data_efficiency/cells.json --runs {runs}"
+CELLS = "experiments/data_efficiency/cells.json"
+TRAIN = f"python -m experiments.queue --cells {CELLS} --runs {{runs}} --results results/data_efficiency.json"
 
 
 @dataclass(kw_only=True)

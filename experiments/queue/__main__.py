@@ -2,6 +2,7 @@
 
     python -m experiments.queue --runs runs            # continue where the last one stopped
     python -m experiments.queue --runs runs --status   # what is finished, running and waiting
+    python -m experiments.queue --runs runs/frames --cells experiments/frames/cells.json --results results/frames.json
 
 A cell is a call of `reqnn train`; its run is the folder RUNS/NAME. Finished cells are skipped, a stopped one is resumed.
 Ctrl-C or SIGTERM writes a checkpoint and stops. A cell that fails is reported, and the next one is trained.
@@ -66,9 +67,10 @@ class Cell:
         return f"{state:8}  {self.name:32}  {done:38}  {target}".rstrip()
 
 
-def load_cells(file: Path) -> list[Cell]:
-    """The cells in their order."""
-    return [Cell(**values) for values in json.loads(file.read_text(encoding="utf-8"))]
+def load_cells(file: Path, results: Path | None = None) -> list[Cell]:
+    """The cells in their order, without those whose results are in the file `results`, under `runs`."""
+    tested = json.loads(results.read_text(encoding="utf-8"))["runs"] if results and results.exists() else {}
+    return [cell for values in json.loads(file.read_text(encoding="utf-8")) if (cell := Cell(**values)).name not in tested]
 
 
 def next_cell(cells: list[Cell], runs: Path, failed: list[str]) -> Cell | None:
@@ -104,17 +106,18 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m experiments.queue", description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=Path, required=True, help="the folder of the runs")
     parser.add_argument("--cells", type=Path, default=Path(__file__).with_name("queue.json"), help="default: %(default)s")
+    parser.add_argument("--results", type=Path, help="a file of results; runs that it holds are not trained again")
     parser.add_argument("--nice", type=int, default=10, help="niceness of the runs, 0 to 19; default: %(default)s")
     parser.add_argument("--status", action="store_true", help="show what is finished, running and waiting")
     chosen = parser.parse_args()
     if chosen.status:
-        print("\n".join(cell.status(chosen.runs) for cell in load_cells(chosen.cells)))
+        print("\n".join(cell.status(chosen.runs) for cell in load_cells(chosen.cells, chosen.results)))
         return 0
     os.setpriority(os.PRIO_PROCESS, 0, max(chosen.nice, os.getpriority(os.PRIO_PROCESS, 0)))
     failed: list[str] = []
     with only_one(chosen.runs) as lock:
         # The file is read again before each cell: the order may change while one trains.
-        while cell := next_cell(load_cells(chosen.cells), chosen.runs, failed):
+        while cell := next_cell(load_cells(chosen.cells, chosen.results), chosen.runs, failed):
             print(f"{cell.name}: {cell.purpose}", flush=True)
             code = train(cell.command(chosen.runs), lock)
             if code == STOPPED:

@@ -28,7 +28,7 @@ def test_table_and_plot(tmp_path):
     }
     del found["full-1"]
     page = table(found).to_markdown()
-    assert "| REQNN by full | 90.0% → 30.0% | – |" in page
+    assert "| REQNN by full | 90.0% → 40.0% | – |" in page
     assert "full-1" in missing(found)
     assert draw(found, tmp_path / "plot.png").stat().st_size > 1000
 
