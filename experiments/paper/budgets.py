@@ -116,10 +116,11 @@ WIDE = Budget(
     },
     networks={
         "dgcnn": {"options": {**_FEWER_CENTRES["dgcnn"]["options"], "width": 0.5}},
-        "pointnet2": {"options": {**_FEWER_CENTRES["pointnet2"]["options"], "width": 0.5}},
+        "pointnet2": {"options": {**_FEWER_CENTRES["pointnet2"]["options"], "width": 0.5, "sample": 256}},
         "pointconv": {"options": {**_FEWER_CENTRES["pointconv"]["options"], "sample": 256}},
     },
     cells={"modelnet40": {"epochs": 32}, "modelnet40/dgcnn": {"epochs": 48}, "3d-mnist": {"epochs": 30}},
+    test_options={"pointnet2": {"votes": 5}, "pointconv": {"votes": 5}},
 )
 
 WIDER = Budget(
