@@ -52,8 +52,9 @@ class Trial:
 def differing(config: TrainConfig, other: TrainConfig) -> dict[str, tuple[Any, Any]]:
     """The settings that affect the weights and differ, options one by one: name → (of the first, of the second)."""
     found: dict[str, tuple[Any, Any]] = {}
+    without = {*FREE, "threads"} | (set() if config.equivariant or other.equivariant else {"rules", "rule_options"})
     for item in fields(TrainConfig):
-        if item.name in FREE or item.name == "threads":
+        if item.name in without:
             continue
         one, two = getattr(config, item.name), getattr(other, item.name)
         if isinstance(one, dict) and isinstance(two, dict):

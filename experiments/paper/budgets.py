@@ -116,10 +116,18 @@ WIDE = Budget(
     },
     networks={
         "dgcnn": {"options": {**_FEWER_CENTRES["dgcnn"]["options"], "width": 0.5}},
-        "pointnet2": {"options": {**_FEWER_CENTRES["pointnet2"]["options"], "width": 0.5, "sample": 256}},
+        "pointnet2": {
+            "options": {"width": 0.5, "sample": 256, "npoint": [128, 32], "radius": [0.5, 1.0], "nsample": [32, 32]},
+        },
         "pointconv": {"options": {**_FEWER_CENTRES["pointconv"]["options"], "sample": 256}},
     },
-    cells={"modelnet40": {"epochs": 32}, "modelnet40/dgcnn": {"epochs": 48}, "3d-mnist": {"epochs": 30}},
+    cells={
+        "modelnet40": {"epochs": 32},
+        "modelnet40/dgcnn": {"epochs": 48},
+        "modelnet40/pointnet2": {"rule_options": {"c": 1.0}},  # with c = 0.1 nearly linear between its three poolings
+        "3d-mnist": {"epochs": 30},
+        "3d-mnist/pointnet2": {"rule_options": {"c": 1.0}},
+    },
     test_options={"pointnet2": {"votes": 5}, "pointconv": {"votes": 5}},
 )
 

@@ -26,6 +26,7 @@ TASK_OF = {
 
 CONSTANTS: dict[str, dict[str, Any]] = {"paper": {"c": 0.1}, "full": {"unit": "pool"}}
 """Rule set → constants with which networks learn fastest (docs/experiments.md); default for others."""
+_C_OF = {"pointnet2": 1.0}  # with 0.1 it is nearly linear between its three poolings
 
 _PAPER: dict[str, Any] = {"points": 1024, "epochs": 400, "batch": 32, "momentum": 0.9, "weight_decay": 1e-4, "recalibrate": 0}
 _SGD = {"optimizer": "sgd", "schedule": "cosine", "smoothing": 0.2, "lr": 0.1, "min_lr": 0.001}
@@ -44,13 +45,13 @@ _TWO_LEVELS = {**_HALF, "npoint": [128, 32], "radius": [0.3, 0.6], "nsample": [1
 _QUICK_OPTIONS: dict[str, dict[str, Any]] = {
     "dgcnn": {**_HALF, "k": 16, "sample": 256},
     "pointnet": _HALF,
-    "pointnet2": _TWO_LEVELS,
+    "pointnet2": {**_TWO_LEVELS, "sample": 256, "radius": [0.5, 1.0], "nsample": [32, 32]},
     "pointnet2_msg": {
         **_TWO_LEVELS,
         "radius": [[0.15, 0.3, 0.5], [0.3, 0.6, 0.9]],
         "nsample": [[8, 8, 16], [8, 8, 16]],
     },
-    "pointconv": {**_HALF, "npoint": [128, 32], "nsample": [16, 16]},
+    "pointconv": {**_HALF, "sample": 256, "npoint": [128, 32], "nsample": [16, 16], "bandwidth": [0.15, 0.3, 0.6]},
     "point2sequence": {**_HALF, "width": 0.25, "npoint": 64, "nsample": [8, 16, 24, 32]},
     "rscnn": _TWO_LEVELS,
     "dgcnn_parts": {**_HALF, "k": 16},
@@ -82,7 +83,10 @@ def preset(name: str, model: str | None = None, **settings: Any) -> TrainConfig:
         options = dict(_QUICK_OPTIONS.get(model, {}))
         if settings.get("points", _SAMPLED) <= options.get("sample", 0):
             options.pop("sample", None)  # nothing to sample from
-        values = {**_QUICK, "options": options, "rule_options": dict(CONSTANTS.get(settings.get("rules", "paper"), {}))}
+        constants = dict(CONSTANTS.get(settings.get("rules", "paper"), {}))
+        if "c" in constants:
+            constants["c"] = _C_OF.get(model, constants["c"])
+        values = {**_QUICK, "options": options, "rule_options": constants}
         values |= {"points": _SAMPLED} if {"sample", "npoint"} & options.keys() else {}
         values |= {"points": 1024, "batch": 4} if task == "normals" else {}  # a target per point: few clouds make a batch
     if settings.get("optimizer") == "muon":
