@@ -39,7 +39,10 @@ class NoRuleError(ReqnnError, NotImplementedError):
         layer: the name of the submodule in which it was called, "" for the model itself.
         location: ``file:line: code`` in the user's own code.
         source: the layer with weights that made the quaternion operand, if it is known.
+        functions: the user's plain functions in which it was called, innermost first (`reqnn.tensor.trace.user_functions`).
     """
+
+    functions: tuple[str, ...] = ()
 
     def __init__(
         self, reason: str, operation: str = "", layer: str | None = None, location: str = "", source: str | None = None
@@ -84,9 +87,15 @@ class NoRuleError(ReqnnError, NotImplementedError):
             "or run the network as it is in PCA frames (rules='frames')",
         ]
 
-    def located(self, operation: str, layer: str | None, location: str, source: str | None = None) -> NoRuleError:
+    def located(
+        self, operation: str, layer: str | None, location: str, source: str | None = None, functions: tuple[str, ...] = ()
+    ) -> NoRuleError:
         """The same error with the place where it happened, if it had none."""
-        return self if self.operation else NoRuleError(self.reason, operation, layer, location, source)
+        if self.operation:
+            return self
+        found = NoRuleError(self.reason, operation, layer, location, source)
+        found.functions = functions
+        return found
 
 
 class SelfCheckError(NoRuleError):

@@ -112,7 +112,8 @@ class InFrame:
         try:
             return self._in_frames(given, context)
         except NoRuleError as error:
-            raise error.located(type(self.module).__name__, context.names.get(id(self.module)), user_frame()) from None
+            name = getattr(self.module, "__name__", type(self.module).__name__)
+            raise error.located(name, context.names.get(id(self.module)), user_frame()) from None
         finally:
             _thread.inside = before
 
@@ -166,7 +167,7 @@ class InFrame:
                 continue
             rotated = (a.movedim(axis, -1).unflatten(-1, (-1, 3)) @ _ANOTHER_FRAME.to(a)).flatten(-2).movedim(-1, axis)
             passed_on = b.shape == a.shape and bool((b - rotated).abs().max() <= _SAME * a.abs().max())
-            matrices = a.shape[-2:] == (3, 3)  # what turns into R·A·Rᵀ is no coordinates; see `outputs=`
+            matrices = a.shape[-2:] in ((3, 3), (3, 4))  # what becomes R·A·Rᵀ is no coordinates; see `outputs=`
             if passed_on or not matrices:
                 (self.rotated if passed_on or self.rotate_back else self.may_rotate)[i] = axis
 

@@ -114,6 +114,8 @@ def revise(
         stated=outputs is not None,
         auto_frames=coordinates == "auto" and not strict,
         blocks={name: Block() for name in named},
+        axis=inputs.first[1],
+        functions=None if strict else {},
         back=matrix_outputs(expected, outputs),
         likely=likely_outputs(expected, rotating),
     )
@@ -122,7 +124,7 @@ def revise(
         raise InputError("outputs: 'matrices' are rotated back from the PCA frame, which goes beyond the paper (strict=True)")
     while True:
         twin = copy_of(model).eval()
-        workspace = Workspace(KNOWN_FUNCTIONS, dict(replace or {}))
+        workspace = Workspace(KNOWN_FUNCTIONS, dict(replace or {}), choices.functions)
         workspace.adopt(twin)
         for name in remove:
             twin.set_submodule(name, calls[name].identity(name))
