@@ -74,6 +74,7 @@ class NoRuleError(ReqnnError, NotImplementedError):
             ]
         else:
             ways = [
+                "let what can compute in the PCA frame (coordinates='auto'): functions of yours, and matrices times coordinates",
                 "move these lines into a submodule, which may compute in the PCA frame (coordinates=('name',)) or be dropped "
                 "if the network works without (remove=('name',))",
                 "leave these lines as they are and revise only the submodule that makes the features "

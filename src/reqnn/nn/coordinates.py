@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -62,6 +62,23 @@ def in_principal_frames(x: QuaternionTensor, frames: Tensor | None = None) -> Te
     frames = x.context.frames()[:, 0] if frames is None else frames
     seen = torch.einsum("bij,ib...->jb...", _per_row(frames, x.imaginary(), x.context), x.imaginary())
     return x.same(torch.cat([x.components[:-3], seen])).as_real()
+
+
+def map_in_frames(x: QuaternionTensor, function: Callable[[Tensor], Tensor], axis: int) -> QuaternionTensor:
+    """F · f(Fᵀx), an average over the frames F if there are four; f gives vectors on the same axis (from the end)."""
+    context = x.context
+    if context.plan is not None:
+        context.plan.met("3D coordinates weighting", "matrix in the PCA frame", "quaternion", extension=True)
+    frames = context.frames().unbind(1)
+    results = [from_real(function(in_principal_frames(x, frame)), axis, context) for frame in frames]
+    return _averaged(results, frames, context)
+
+
+def _averaged(vectors: list[QuaternionTensor], frames: Sequence[Tensor], context: Context) -> QuaternionTensor:
+    """The mean of vectors that are seen from frames, rotated back. Shapes: each frame (B, 3, 3)"""
+    pairs = zip(vectors, frames, strict=True)
+    back = [torch.einsum("bij,jb...->ib...", _per_row(frame, v.imaginary(), context), v.imaginary()) for v, frame in pairs]
+    return vectors[0].same(torch.stack(back).mean(0))
 
 
 def _per_row(frames: Tensor, vectors: Tensor, context: Context) -> Tensor:
@@ -178,10 +195,7 @@ class InFrame:
             return first
         if axis is None:
             return first if len(column) == 1 else torch.stack(column).mean(0)
-        vectors = [from_real(value, axis, context) for value in column]
-        pairs = zip(vectors, frames.unbind(1), strict=True)
-        back = [torch.einsum("bij,jb...->ib...", _per_row(frame, v.imaginary(), context), v.imaginary()) for v, frame in pairs]
-        return vectors[0].same(torch.stack(back).mean(0))
+        return _averaged([from_real(value, axis, context) for value in column], frames.unbind(1), context)
 
 
 class _Parts:

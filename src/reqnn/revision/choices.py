@@ -50,6 +50,7 @@ class Choices:
         parts: parameters that keep their size, since the code takes slices of them.
         keep: layers that must not become real, since coordinates come from them.
         stated: whether the user said which outputs are coordinates (``outputs=``).
+        matrices: whether real matrices (…, 3, 3) multiply coordinates in the PCA frame.
         back: place among the outputs → axes of those that are made in the PCA frame and rotated back at the end.
         likely: which outputs look like coordinates or matrices, and are taken for real; "" if none.
         error: what a dry run with `auto_real` has met, if another without it is tried.
@@ -68,6 +69,7 @@ class Choices:
     parts: set[str] = field(default_factory=set)
     stated: bool = False
     keep: set[str] = field(default_factory=set)
+    matrices: bool = False
     back: dict[int, tuple[int, ...]] = field(default_factory=dict)
     likely: str = ""
     error: NoRuleError | None = None
@@ -102,7 +104,7 @@ class Choices:
         elif isinstance(event, HeadWanted):
             self.auto_real = True
         elif isinstance(event, VectorsLost):
-            if any(block.stays for block in self.blocks.values()):
+            if any(block.stays for block in self.blocks.values()) or (self._functions_in_frame and not event.layer):
                 self.back[event.place] = ()  # `revise` knows the axis
                 return
             if (not event.layer and self._rotate_back(twin, "")) or self._rotates_back(event.layer):
@@ -129,7 +131,9 @@ class Choices:
             assert isinstance(event, NoRuleError)
             if self._both_real(event) or self._rotate_back(twin, event.layer or ""):
                 return
-            if self._on_coordinates(event) or self._stay(event, twin) or self._into_frame(event, twin):
+            if self._on_coordinates(event) or self._multiplies_in_frame(event) or self._stay(event, twin):
+                return
+            if self._into_frame(event, twin):
                 return
             if self.error is None and self.auto_real and any(self.rotating):
                 self.auto_real, self.error = False, event  # coordinates may come from what looked like a head
@@ -148,6 +152,17 @@ class Choices:
             return False
         self.functions[untried[0]] = CoordinateFunction(untried[0].rpartition(":")[0].rpartition(".")[2], self.axis)
         return True
+
+    def _multiplies_in_frame(self, event: NoRuleError) -> bool:
+        """Whether real matrices multiply coordinates in the PCA frame from now on, as the model's own forward does it."""
+        found = self.auto_frames and not event.layer and "3, 3) multiplies the coordinates" in event.reason
+        self.matrices, before = self.matrices or found, self.matrices
+        return found and not before
+
+    @property
+    def _functions_in_frame(self) -> bool:
+        """Whether functions give numbers in the frame, of which stated outputs are made."""
+        return self.stated and any(isinstance(block.frame, FunctionInFrame) for block in self.blocks.values())
 
     def _squash(self) -> bool:
         """Whether the last layer that feeds a tanh makes vectors from now on, which tanh shortens."""
@@ -252,6 +267,8 @@ class Choices:
                 notes.append(f"'{name}' runs in the PCA frame of each cloud, an extension found by 'auto' ({block.reason})")
             if block.frame is not None and block.frame.rotated:
                 notes.append(f"coordinates that '{name}' returns are rotated back from the PCA frame")
+        if self.matrices:
+            notes.append("real matrices multiply coordinates in the PCA frame of each cloud, an extension found by 'auto'")
         if self.back:
             notes.append(
                 f"outputs {sorted(self.back)} are made in the PCA frame of the first cloud and rotated back, an extension"
