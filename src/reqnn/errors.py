@@ -42,12 +42,17 @@ class NoRuleError(ReqnnError, NotImplementedError):
         functions: the user's plain functions in which it was called, innermost first (`reqnn.tensor.trace.user_functions`).
     """
 
-    functions: tuple[str, ...] = ()
-
     def __init__(
-        self, reason: str, operation: str = "", layer: str | None = None, location: str = "", source: str | None = None
+        self,
+        reason: str,
+        operation: str = "",
+        layer: str | None = None,
+        location: str = "",
+        source: str | None = None,
+        functions: tuple[str, ...] = (),
     ) -> None:
         self.reason, self.operation, self.layer, self.location, self.source = reason, operation, layer, location, source
+        self.functions = functions
         super().__init__(self._message())
 
     def _message(self) -> str:
@@ -73,8 +78,9 @@ class NoRuleError(ReqnnError, NotImplementedError):
                 f"drop the submodule if the network works without (remove=('{self.layer}',))",
             ]
         else:
+            auto = "let the function around it compute in the PCA frame (coordinates='auto')"
             ways = [
-                "let what can compute in the PCA frame (coordinates='auto'): functions of yours, and matrices times coordinates",
+                *([auto] if self.functions else []),
                 "move these lines into a submodule, which may compute in the PCA frame (coordinates=('name',)) or be dropped "
                 "if the network works without (remove=('name',))",
                 "leave these lines as they are and revise only the submodule that makes the features "
@@ -92,11 +98,7 @@ class NoRuleError(ReqnnError, NotImplementedError):
         self, operation: str, layer: str | None, location: str, source: str | None = None, functions: tuple[str, ...] = ()
     ) -> NoRuleError:
         """The same error with the place where it happened, if it had none."""
-        if self.operation:
-            return self
-        found = NoRuleError(self.reason, operation, layer, location, source)
-        found.functions = functions
-        return found
+        return self if self.operation else NoRuleError(self.reason, operation, layer, location, source, functions)
 
 
 class SelfCheckError(NoRuleError):

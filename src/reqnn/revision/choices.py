@@ -284,7 +284,8 @@ class Choices:
 
 
 def _and(event: NoRuleError, more: str) -> NoRuleError:
-    return NoRuleError(f"{event.reason}; {more}", event.operation, event.layer, event.location, event.source)
+    reason = f"{event.reason}; {more}"
+    return NoRuleError(reason, event.operation, event.layer, event.location, event.source, event.functions)
 
 
 def _behind(gates: dict[str, str]) -> str:

@@ -75,7 +75,7 @@ def _contracted(weight: Tensor, dim: int, x: Q, along: int) -> Tensor:
         raise NoRuleError(
             f"a real matrix of shape {tuple(weight.shape)} multiplies the coordinates x, y, z. If it comes from a spatial "
             f"transformer (STN), drop that submodule with remove={f'({maker!r},)' if maker else ''}: equivariance makes it "
-            "superfluous"
+            "superfluous; coordinates='auto' keeps it, in the PCA frame"
         )
     return x.context.fit(weight, dim, x.vectors)
 
