@@ -112,6 +112,8 @@ class InFrame:
         may_rotate: the same for outputs that look like coordinates and are returned as real numbers.
     """
 
+    flat = True  # an output (B, 3·V) may be vectors, too
+
     def __init__(
         self, module: nn.Module, axis: int = -1, extension: bool = False, rotate_back: bool = False, stays: bool = False
     ) -> None:
@@ -179,7 +181,7 @@ class InFrame:
         """Which outputs are coordinates, in the dry run: they rotate with the frame, or are wanted (`rotate_back`)."""
         self.rotated, self.may_rotate = {}, {}
         for i, (a, b) in enumerate(zip(leaves(outputs), leaves(others), strict=True)):
-            axis = axis_of_vectors(a, self.axis, flat=self.rotate_back) if not strict and not self.stays else None
+            axis = axis_of_vectors(a, self.axis, flat=self.rotate_back and self.flat) if not strict and not self.stays else None
             if axis is None:
                 continue
             rotated = (a.movedim(axis, -1).unflatten(-1, (-1, 3)) @ _ANOTHER_FRAME.to(a)).flatten(-2).movedim(-1, axis)

@@ -98,6 +98,8 @@ class CoordinateFunction:
 class FunctionInFrame(InFrame):
     """A function that computes in the PCA frame of the cloud."""
 
+    flat = False
+
     def __init__(self, function: CoordinateFunction, axis: int) -> None:
         super().__init__(function, axis, extension=True, rotate_back=True)  # type: ignore[arg-type]
 
