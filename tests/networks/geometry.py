@@ -1,4 +1,4 @@
-"""Networks with functions of coordinates written by hand, in which single numbers depend on the orientation and results do not."""
+"""Networks with hand-written functions of coordinates: single numbers depend on the orientation, results do not."""
 
 import torch
 import torch.nn.functional as F

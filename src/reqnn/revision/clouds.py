@@ -175,7 +175,7 @@ def _bumps(count: int, generator: torch.Generator) -> Tensor:
 
 def _names_points(x: Tensor, size: int) -> bool:
     """Whether integers are indices of so many points: most of the range occurs, and many different ones."""
-    return 0 <= int(x.min()) and 3 * size <= 4 * (int(x.max()) + 1) <= 4 * size and 4 * len(x.unique()) >= size
+    return int(x.min()) >= 0 and 3 * size <= 4 * (int(x.max()) + 1) <= 4 * size and 4 * len(x.unique()) >= size
 
 
 def dealt_out(rotations: Tensor, clouds: int) -> list[Tensor]:

@@ -31,8 +31,8 @@ class CoordinateFunction:
 
     Attributes:
         original: the function as the network has it, on quaternions.
-        kinds: for each output, in the order of leaves, the axis of its vectors counted from the end, None if it does not rotate;
-            "" before the dry run has measured it, and False if some output does neither.
+        kinds: for each output, in the order of leaves, the axis of its vectors counted from the end, None if it does not
+            rotate; "" before the dry run has measured it, and False if some output does neither.
         frame: it computes in the PCA frame.
     """
 
@@ -88,7 +88,8 @@ class CoordinateFunction:
             outputs, others = leaves(self._on_numbers(numbers)), leaves(self._on_numbers(moved))
         except Exception:  # it needs quaternions, or the network's own dtype
             return False
-        written = [a for a, b in zip(leaves(numbers), before, strict=True) if isinstance(a, Tensor) and not torch.equal(a, b)]
+        pairs = zip(leaves(numbers), before, strict=True)
+        written = any(isinstance(a, Tensor) and not torch.equal(a, b) for a, b in pairs)
         if written or len(outputs) != len(others) or not any(isinstance(leaf, Tensor) for leaf in outputs):
             return False
         kinds = [_kind(a, b, rotation) for a, b in zip(outputs, others, strict=True)]
@@ -108,8 +109,9 @@ class FunctionInFrame(InFrame):
 
     def _split(self, leaf: Any) -> Any:
         if isinstance(leaf, QuaternionTensor) and (leaf.axis is None or "f" in leaf.vectors):
-            raise NoRuleError("features enter a function that computes in the PCA frame; make it a submodule, before which they "
-                              "become real")
+            raise NoRuleError(
+                "features enter a function that computes in the PCA frame; make it a submodule, before which they become real"
+            )
         return super()._split(leaf)
 
 

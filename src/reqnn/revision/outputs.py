@@ -96,8 +96,8 @@ def rotating_outputs(
             raise InputError(
                 f"the coordinates of the input {tuple(args[position].shape)} are on axis {axis}, and an output has 3 on the "
                 f"other one ({', '.join(str(tuple(found[i].shape)) for i in numbers)}): coordinates, or three classes? Pass "
-                f"outputs= with 'vectors' or 'real' for each of the {len(numbers)} tensors that the model returns, if coordinates "
-                f"outputs={tuple(_likely(tuple(found[i].shape), cloud=True) for i in numbers)!r}"
+                f"outputs= with 'vectors' or 'real' for each of the {len(numbers)} tensors that the model returns, if they are "
+                f"coordinates outputs={tuple(_likely(tuple(found[i].shape), cloud=True) for i in numbers)!r}"
             )
     return [i in like for i in range(len(found))]
 

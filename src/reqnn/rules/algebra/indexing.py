@@ -56,7 +56,9 @@ def _only_shape(x: Q, index: Any, error: NoRuleError) -> Any:
     if not x.context.names or not all(item is None or isinstance(item, (int, slice, type(Ellipsis))) for item in items):
         raise error
     cut = x.components.new_full((), float("nan")).expand(x.user_shape)[index].as_subclass(CutVectors)
-    cut.error = error.located("__getitem__", enclosing_module(x.context.names), user_frame(), x.source or x.fed_by, user_functions())
+    cut.error = error.located(
+        "__getitem__", enclosing_module(x.context.names), user_frame(), x.source or x.fed_by, user_functions()
+    )
     return cut
 
 
