@@ -93,7 +93,7 @@ class CoordinateFunction:
         if written or len(outputs) != len(others) or not any(isinstance(leaf, Tensor) for leaf in outputs):
             return False
         kinds = [_kind(a, b, rotation) for a, b in zip(outputs, others, strict=True)]
-        return False if any(kind is False for kind in kinds) else kinds  # type: ignore[return-value]
+        return False if any(kind is False for kind in kinds) else kinds
 
 
 class FunctionInFrame(InFrame):
@@ -105,7 +105,7 @@ class FunctionInFrame(InFrame):
         super().__init__(function, axis, extension=True, rotate_back=True)  # type: ignore[arg-type]
 
     def _forward(self, given: tuple[tuple, dict]) -> Any:
-        return self.module.original(*given[0], **given[1])  # type: ignore[operator, union-attr]
+        return self.module.original(*given[0], **given[1])  # type: ignore[operator]
 
     def _split(self, leaf: Any) -> Any:
         if isinstance(leaf, QuaternionTensor) and (leaf.axis is None or "f" in leaf.vectors):

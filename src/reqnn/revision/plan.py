@@ -138,11 +138,14 @@ class Plan(Parameters):
         if name is None or name in self.vector_layers:
             return
         module = self.model.get_submodule(name)
-        if not isinstance(module, (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)) or module.weight.shape[0] % 3:
+        transposed = isinstance(module, (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d))
+        kinds = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
+        if not (isinstance(module, kinds) or (transposed and module.groups == 1)) or module.weight.shape[transposed] % 3:
             return
         weight = module.weight
         self.vector_layers[name] = "linear" if isinstance(module, nn.Linear) else "convolution"
-        self.replace(module, "weight", nn.Parameter(weight.detach()[::3].clone(), requires_grad=weight.requires_grad))
+        third = weight.detach()[:, ::3] if transposed else weight.detach()[::3]
+        self.replace(module, "weight", nn.Parameter(third.clone(), requires_grad=weight.requires_grad))
         if isinstance(module, nn.Linear):
             module.out_features //= 3
         else:
