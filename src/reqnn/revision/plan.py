@@ -138,11 +138,12 @@ class Plan(Parameters):
         if name is None or name in self.vector_layers:
             return
         module = self.model.get_submodule(name)
-        transposed = isinstance(module, (nn.ConvTranspose1d, nn.ConvTranspose2d, nn.ConvTranspose3d))
-        kinds = (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)
-        if not (isinstance(module, kinds) or (transposed and module.groups == 1)) or module.weight.shape[transposed] % 3:
+        if not isinstance(module, (nn.Linear, nn.modules.conv._ConvNd)):
             return
+        transposed = isinstance(module, nn.modules.conv._ConvTransposeNd)
         weight = module.weight
+        if weight.shape[transposed] % 3 or (transposed and module.groups > 1):
+            return
         self.vector_layers[name] = "linear" if isinstance(module, nn.Linear) else "convolution"
         third = weight.detach()[:, ::3] if transposed else weight.detach()[::3]
         self.replace(module, "weight", nn.Parameter(third.clone(), requires_grad=weight.requires_grad))
