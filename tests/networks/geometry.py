@@ -223,3 +223,27 @@ class LoadedNeighbours(nn.Module):
         kept = torch.gather(local, 1, coarse.unsqueeze(-1).expand(-1, -1, local.shape[-1]))
         whole = self.second(kept).mean(1, keepdim=True).expand(-1, xyz.shape[1], -1)
         return self.head(torch.cat([local, whole], -1).flatten(0, 1)).unflatten(0, xyz.shape[:2])
+
+
+class Patches(nn.Module):
+    """(B, 3, N); patches that decoders fold from a code, joined with the given cloud, and an offset for each point."""
+
+    def __init__(self, patches=2, width=12):
+        super().__init__()
+        self.encoder = nn.Sequential(nn.Conv1d(3, width, 1), nn.BatchNorm1d(width), nn.ReLU())
+        self.code = nn.Linear(width, width)
+        self.decoders = nn.ModuleList(
+            nn.Sequential(nn.Conv1d(width + 2, 16, 1), nn.BatchNorm1d(16), nn.ReLU(), nn.Conv1d(16, 3, 1))
+            for _ in range(patches)
+        )
+        self.refine = nn.Sequential(nn.Conv1d(4, 16, 1), nn.BatchNorm1d(16), nn.ReLU(), nn.Conv1d(16, 3, 1))
+        self.register_buffer("grid", torch.rand(1, 2, 9, generator=torch.Generator().manual_seed(0)))
+
+    def forward(self, x):
+        code = self.code(self.encoder(x).amax(2)).unsqueeze(2).expand(-1, -1, 9)
+        grid = self.grid.expand(len(x), -1, -1)
+        coarse = torch.cat([decoder(torch.cat([grid, code], 1)) for decoder in self.decoders], 2)
+        flags = [torch.full((len(y), 1, y.shape[2]), float(i), dtype=x.dtype) for i, y in enumerate((coarse, x))]
+        made, given = torch.cat([coarse, flags[0]], 1), torch.cat([x, flags[1]], 1)
+        joined = torch.cat([made, given], 2)
+        return coarse, joined[:, :3] + self.refine(joined)

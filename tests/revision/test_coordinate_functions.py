@@ -130,3 +130,14 @@ def test_indices_of_a_data_loader_follow_the_points():
     reqnn.revise(case.model(), (xyz, near, coarse))  # the self-check names the same points
     with pytest.raises(SelfCheckError, match="order of the points"):  # other points, whatever the order
         reqnn.revise(case.model(), (xyz, near % 5, coarse))
+
+
+@pytest.mark.parametrize("rules", ["paper", "full"])
+def test_clouds_of_several_decoders_meet_the_given_one(rules):
+    case = Case("patches", geometry.Patches, (1,))
+    inputs = case.inputs()
+    net = calibrate(reqnn.revise(case.model(), example(case), coordinates="auto", rules=rules).double(), inputs)
+    for usual, turned in zip(outputs(net, inputs), outputs(net, case.rotated(inputs, R)), strict=True):
+        assert error(torch.einsum("ij,bjn->bin", R, usual), turned) < 1e-8
+        assert error(usual, turned) > 1e-3
+        assert spread(usual) > 1e-3

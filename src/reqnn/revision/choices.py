@@ -92,8 +92,9 @@ class Choices:
                 module, axis, bool(block.reason) or block.rotate_back, block.rotate_back, block.stays
             )
 
-    def learn(self, event: Exception, twin: nn.Module) -> None:
+    def learn(self, event: Exception, plan: Plan) -> None:
         """Decide anew after what ended a dry run; raise it again if nothing can be done about it."""
+        twin = plan.model
         if isinstance(event, RealBefore):
             if event.gate:
                 self.gates[event.layer] = event.gate
@@ -133,7 +134,7 @@ class Choices:
                 return
             if self._on_coordinates(event) or self._multiplies_in_frame(event) or self._stay(event, twin):
                 return
-            if self._into_frame(event, twin):
+            if self._clouds_from_frames(event, plan) or self._into_frame(event, twin):
                 return
             if self.error is None and self.auto_real and any(self.rotating):
                 self.auto_real, self.error = False, event  # coordinates may come from what looked like a head
@@ -158,6 +159,15 @@ class Choices:
         found = self.auto_frames and not event.layer and "3, 3) multiplies the coordinates" in event.reason
         self.matrices, before = self.matrices or found, self.matrices
         return found and not before
+
+    def _clouds_from_frames(self, event: NoRuleError, plan: Plan) -> bool:
+        """Whether submodules whose real outputs may be clouds give coordinates from now on, as one meets coordinates."""
+        if not self.auto_frames or event.layer or event.operation not in ("cat", "add", "sub") or "a real" not in event.reason:
+            return False
+        found = [name for name in plan.returned_three if not any(f"{name}.".startswith(f"{b}.") for b in self.blocks)]
+        outermost = [name for name in found if not any(name.startswith(f"{other}.") for other in found)]
+        self.blocks |= {name: Block("it returns coordinates", rotate_back=True) for name in outermost}
+        return bool(outermost)
 
     @property
     def _functions_in_frame(self) -> bool:

@@ -62,6 +62,7 @@ class Plan(Parameters):
         self.vector_layers: dict[str, str] = {}
         self.keep: set[str] = set()  # layers that must not become real, since coordinates come from them
         self.makers: dict[int, tuple[weakref.ref[Tensor], str]] = {}  # real tensors by their ids → who returned them last
+        self.returned_three: list[str] = []  # who returned real tensors that may be clouds
         self.learned = LearnedParameters(lambda owner, key: self._full_name(owner, key))
         self.handles: list[RemovableHandle] = []  # of the hooks that say which module runs
 
@@ -71,6 +72,7 @@ class Plan(Parameters):
         self.index()
         self.met_operations.clear()
         self.heads.clear()
+        self.returned_three.clear()
         self.learned.begin()
 
     def unvisited(self) -> list[str]:
@@ -140,9 +142,8 @@ class Plan(Parameters):
         module = self.model.get_submodule(name)
         if not isinstance(module, (nn.Linear, nn.modules.conv._ConvNd)):
             return
-        transposed = isinstance(module, nn.modules.conv._ConvTransposeNd)
-        weight = module.weight
-        if weight.shape[transposed] % 3 or (transposed and module.groups > 1):
+        transposed, weight = isinstance(module, nn.modules.conv._ConvTransposeNd), module.weight
+        if weight.shape[transposed] % 3 or (isinstance(module, nn.modules.conv._ConvTransposeNd) and module.groups > 1):
             return
         self.vector_layers[name] = "linear" if isinstance(module, nn.Linear) else "convolution"
         third = weight.detach()[:, ::3] if transposed else weight.detach()[::3]

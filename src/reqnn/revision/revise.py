@@ -140,7 +140,7 @@ def revise(
                 dry_run(net, plan, args, choices.rotating, choices.keep, model)
             break
         except (RealBefore, VectorsLost, HeadWanted, UsedInParts, NoRuleError) as event:
-            choices.learn(event, twin)
+            choices.learn(event, plan)
 
     net.remember_real_places()
     _restore_modes(net, model)
