@@ -10,6 +10,8 @@ import reqnn
 from networks import Case, geometry
 from networks.checks import ORDER, ROTATIONS, calibrate, error, example, outputs, spread
 from reqnn.errors import NoRuleError, SelfCheckError
+from reqnn.revision.clouds import Clouds
+from reqnn.revision.inputs import read_inputs
 
 R = ROTATIONS[0]
 TWO = {"axes": (2, 2), "channels": (3, 3)}
@@ -141,3 +143,17 @@ def test_clouds_of_several_decoders_meet_the_given_one(rules):
         assert error(torch.einsum("ij,bjn->bin", R, usual), turned) < 1e-8
         assert error(usual, turned) > 1e-3
         assert spread(usual) > 1e-3
+
+
+@pytest.mark.parametrize(("given", "named"), [([[5, 0, 3], [4, 1, 2]], True), ([[1, 0, 1], [0, 1, 1]], False)])
+def test_which_integers_name_points(given, named):
+    """Indices of 6 points change with their order, a table of two classes does not."""
+    x, table = torch.randn(1, 6, 3), torch.tensor(given)[None]
+    order = torch.tensor([[3, 1, 5, 0, 2, 4]])
+    inputs, args = read_inputs((x, table), None, 0)
+    moved = Clouds(args, inputs, 1).reordered({6: order})
+    assert torch.equal(moved[0], x[:, order[0]])
+    if named:
+        assert torch.equal(moved[0][0][moved[1][0]], x[0][table[0]])
+    else:
+        assert torch.equal(moved[1], table)
