@@ -39,12 +39,20 @@ class NoRuleError(ReqnnError, NotImplementedError):
         layer: the name of the submodule in which it was called, "" for the model itself.
         location: ``file:line: code`` in the user's own code.
         source: the layer with weights that made the quaternion operand, if it is known.
+        functions: the user's plain functions in which it was called, innermost first (`reqnn.tensor.trace.user_functions`).
     """
 
     def __init__(
-        self, reason: str, operation: str = "", layer: str | None = None, location: str = "", source: str | None = None
+        self,
+        reason: str,
+        operation: str = "",
+        layer: str | None = None,
+        location: str = "",
+        source: str | None = None,
+        functions: tuple[str, ...] = (),
     ) -> None:
         self.reason, self.operation, self.layer, self.location, self.source = reason, operation, layer, location, source
+        self.functions = functions
         super().__init__(self._message())
 
     def _message(self) -> str:
@@ -70,7 +78,9 @@ class NoRuleError(ReqnnError, NotImplementedError):
                 f"drop the submodule if the network works without (remove=('{self.layer}',))",
             ]
         else:
+            auto = "let the function around it compute in the PCA frame (coordinates='auto')"
             ways = [
+                *([auto] if self.functions else []),
                 "move these lines into a submodule, which may compute in the PCA frame (coordinates=('name',)) or be dropped "
                 "if the network works without (remove=('name',))",
                 "leave these lines as they are and revise only the submodule that makes the features "
@@ -84,9 +94,11 @@ class NoRuleError(ReqnnError, NotImplementedError):
             "or run the network as it is in PCA frames (rules='frames')",
         ]
 
-    def located(self, operation: str, layer: str | None, location: str, source: str | None = None) -> NoRuleError:
+    def located(
+        self, operation: str, layer: str | None, location: str, source: str | None = None, functions: tuple[str, ...] = ()
+    ) -> NoRuleError:
         """The same error with the place where it happened, if it had none."""
-        return self if self.operation else NoRuleError(self.reason, operation, layer, location, source)
+        return self if self.operation else NoRuleError(self.reason, operation, layer, location, source, functions)
 
 
 class SelfCheckError(NoRuleError):

@@ -128,6 +128,7 @@ CASES = [
     Case("offset_attention", attention.OffsetAttention, (1,)),
     Case("vector_attention", attention.VectorAttention, (2,), options={"to_real": "weigh"}),
     Case("encoder_stack", attention.Stack, (2,)),
+    Case("learned_queries", attention.LearnedQueries, (2,)),
     Case("edges", graph.EdgeNetwork, (1,)),
     Case("distance_weights", graph.DistanceWeights, (2,)),
     Case("set_abstraction", set_abstraction.Hierarchy, (1,), sampled=True),
@@ -168,6 +169,7 @@ CASES = [
     Case("kernel_points", kernels.KernelPointNet, (2,), options={"coordinates": "auto"}, sampled=True),
     Case("monomials", kernels.SpiderNet, (1,), options={"coordinates": ("spider1", "spider2")}),
     Case("directions", kernels.DirectionNet, (2,), options={"coordinates": "auto"}),
+    Case("upsampled", dense_outputs.Upsampled, (1,), vectors={0: 1}),
     Case("offsets", dense_outputs.Offsets, (1,), vectors={0: 1}, order={0: 2}),
 ]
 """Every network that revises."""

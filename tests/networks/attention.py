@@ -104,3 +104,22 @@ class Stack(nn.Module):
 
     def forward(self, x):
         return self.head(self.encoder(self.embed(x) + self.position(x - x.mean(1, True))).mean(1))
+
+
+class LearnedQueries(nn.Module):
+    """(B, N, 3); a few learned queries read the points, by a layer and by the function."""
+
+    def __init__(self, classes=5, width=8, queries=4):
+        super().__init__()
+        self.local = nn.Sequential(nn.Linear(3, width), nn.ReLU(), nn.Linear(width, width))
+        self.queries = nn.Parameter(torch.randn(queries, width))
+        self.read = nn.MultiheadAttention(width, 2, batch_first=True)
+        self.key, self.value = nn.Linear(width, width), nn.Linear(width, width)
+        self.head = nn.Linear(width, classes)
+
+    def forward(self, xyz):
+        features = self.local(xyz)
+        queries = self.queries.expand(len(xyz), -1, -1)
+        queries = queries + self.read(queries, features, features)[0]
+        read = F.scaled_dot_product_attention(queries, self.key(features), self.value(features))
+        return self.head(read.flatten(0, 1)).unflatten(0, read.shape[:2]).mean(1)

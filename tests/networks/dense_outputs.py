@@ -108,3 +108,16 @@ class Offsets(nn.Module):
     def forward(self, xyz):
         moved = xyz + self.offset(self.features(xyz))
         return moved + self.again(moved)
+
+
+class Upsampled(nn.Module):
+    """(B, 3, N); an autoencoder whose decoder is an image of coordinates, by transposed convolutions."""
+
+    def __init__(self, width=12):
+        super().__init__()
+        self.encoder = nn.Sequential(nn.Conv1d(3, width, 1), nn.BatchNorm1d(width), nn.ReLU(), nn.Conv1d(width, width, 1))
+        self.decoder = nn.Sequential(nn.ConvTranspose2d(width, 8, 2), nn.ReLU(), nn.ConvTranspose2d(8, 3, 2, stride=2))
+
+    def forward(self, x):
+        code = self.encoder(x).amax(2)
+        return self.decoder(code.view(*code.shape, 1, 1)).flatten(2)

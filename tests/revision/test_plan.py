@@ -76,16 +76,16 @@ def choices(**given):
 
 def test_choices_learn_from_what_ended_a_dry_run():
     known, model = choices(auto_frames=False, blocks={}), Pooled()
-    known.learn(RealBefore("local", "softmax"), model)
-    known.learn(RealBefore("head"), model)
+    known.learn(RealBefore("local", "softmax"), Plan(model))
+    known.learn(RealBefore("head"), Plan(model))
     assert known.real_before == ["head", "local"]
-    known.learn(VectorsLost("head"), model)
+    known.learn(VectorsLost("head"), Plan(model))
     assert known.found == []
     assert known.keep == {"head"}
-    known.learn(VectorsLost("head"), model)
+    known.learn(VectorsLost("head"), Plan(model))
     assert not known.auto_real
     with pytest.raises(NoRuleError, match="the same"):
-        known.learn(NoRuleError("the same", "sin", "local"), model)
+        known.learn(NoRuleError("the same", "sin", "local"), Plan(model))
 
 
 @pytest.mark.parametrize(

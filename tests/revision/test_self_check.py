@@ -12,6 +12,7 @@ from networks import order_dependent as wrong
 from networks.classifiers import Functional
 from reqnn import NoRuleError, SelfCheckError
 from reqnn.kernels import run as kernels
+from reqnn.revision.self_check import _refusal
 
 POINTS = torch.randn(4, 3, 24, generator=torch.Generator().manual_seed(0))
 WRONG = [
@@ -167,3 +168,9 @@ def test_revise_compiles_no_loops(monkeypatch):
     net = reqnn.revise(model, points)
     with pytest.raises(AssertionError, match="compiled loop"):
         net(points)
+
+
+def test_an_error_that_may_be_rounding_is_said_to_be():
+    assert "may be rounding" in str(_refusal("orientation", 2e-6, None))
+    assert "rules='full'" in str(_refusal("orientation", 2e-6, None))
+    assert "rounding" not in str(_refusal("orientation", 0.5, None))

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -64,6 +64,23 @@ def in_principal_frames(x: QuaternionTensor, frames: Tensor | None = None) -> Te
     return x.same(torch.cat([x.components[:-3], seen])).as_real()
 
 
+def map_in_frames(x: QuaternionTensor, function: Callable[[Tensor], Tensor], axis: int) -> QuaternionTensor:
+    """F · f(Fᵀx), an average over the frames F if there are four; f gives vectors on the same axis (from the end)."""
+    context = x.context
+    if context.plan is not None:
+        context.plan.met("3D coordinates weighting", "matrix in the PCA frame", "quaternion", extension=True)
+    frames = context.frames().unbind(1)
+    results = [from_real(function(in_principal_frames(x, frame)), axis, context) for frame in frames]
+    return _averaged(results, frames, context)
+
+
+def _averaged(vectors: list[QuaternionTensor], frames: Sequence[Tensor], context: Context) -> QuaternionTensor:
+    """The mean of vectors that are seen from frames, rotated back. Shapes: each frame (B, 3, 3)"""
+    pairs = zip(vectors, frames, strict=True)
+    back = [torch.einsum("bij,jb...->ib...", _per_row(frame, v.imaginary(), context), v.imaginary()) for v, frame in pairs]
+    return vectors[0].same(torch.stack(back).mean(0))
+
+
 def _per_row(frames: Tensor, vectors: Tensor, context: Context) -> Tensor:
     """The frame of each row of vectors (3, rows, *), which lie cloud after cloud."""
     rows, clouds = vectors.shape[1], frames.shape[0]
@@ -95,6 +112,8 @@ class InFrame:
         may_rotate: the same for outputs that look like coordinates and are returned as real numbers.
     """
 
+    flat = True  # an output (B, 3·V) may be vectors, too
+
     def __init__(
         self, module: nn.Module, axis: int = -1, extension: bool = False, rotate_back: bool = False, stays: bool = False
     ) -> None:
@@ -112,7 +131,8 @@ class InFrame:
         try:
             return self._in_frames(given, context)
         except NoRuleError as error:
-            raise error.located(type(self.module).__name__, context.names.get(id(self.module)), user_frame()) from None
+            name = getattr(self.module, "__name__", type(self.module).__name__)
+            raise error.located(name, context.names.get(id(self.module)), user_frame()) from None
         finally:
             _thread.inside = before
 
@@ -161,12 +181,12 @@ class InFrame:
         """Which outputs are coordinates, in the dry run: they rotate with the frame, or are wanted (`rotate_back`)."""
         self.rotated, self.may_rotate = {}, {}
         for i, (a, b) in enumerate(zip(leaves(outputs), leaves(others), strict=True)):
-            axis = axis_of_vectors(a, self.axis, flat=self.rotate_back) if not strict and not self.stays else None
+            axis = axis_of_vectors(a, self.axis, flat=self.rotate_back and self.flat) if not strict and not self.stays else None
             if axis is None:
                 continue
             rotated = (a.movedim(axis, -1).unflatten(-1, (-1, 3)) @ _ANOTHER_FRAME.to(a)).flatten(-2).movedim(-1, axis)
             passed_on = b.shape == a.shape and bool((b - rotated).abs().max() <= _SAME * a.abs().max())
-            matrices = a.shape[-2:] == (3, 3)  # what turns into R·A·Rᵀ is no coordinates; see `outputs=`
+            matrices = a.shape[-2:] in ((3, 3), (3, 4))  # what becomes R·A·Rᵀ is no coordinates; see `outputs=`
             if passed_on or not matrices:
                 (self.rotated if passed_on or self.rotate_back else self.may_rotate)[i] = axis
 
@@ -177,10 +197,7 @@ class InFrame:
             return first
         if axis is None:
             return first if len(column) == 1 else torch.stack(column).mean(0)
-        vectors = [from_real(value, axis, context) for value in column]
-        pairs = zip(vectors, frames.unbind(1), strict=True)
-        back = [torch.einsum("bij,jb...->ib...", _per_row(frame, v.imaginary(), context), v.imaginary()) for v, frame in pairs]
-        return vectors[0].same(torch.stack(back).mean(0))
+        return _averaged([from_real(value, axis, context) for value in column], frames.unbind(1), context)
 
 
 class _Parts:

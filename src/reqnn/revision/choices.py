@@ -7,8 +7,9 @@ from dataclasses import dataclass, field
 from torch import nn
 
 from reqnn.errors import NoRuleError
-from reqnn.nn.coordinates import InFrame, frame_of
+from reqnn.nn.coordinates import InFrame
 from reqnn.nn.quaternion_to_real import quaternion_to_real_hook
+from reqnn.revision.coordinate_function import CoordinateFunction, FunctionInFrame
 from reqnn.revision.dry_run import HeadWanted, VectorsLost
 from reqnn.revision.parameters import UsedInParts
 from reqnn.revision.plan import Met, Plan, RealBefore
@@ -22,11 +23,13 @@ class Block:
         reason: why, if ``coordinates="auto"`` has found it.
         rotate_back: whether outputs that look like coordinates are.
         stays: whether none is, as the code behind it computes with them in the frame; the network's outputs are.
+        frame: what makes it compute there.
     """
 
     reason: str = ""
     rotate_back: bool = False
     stays: bool = False
+    frame: InFrame | None = None
 
 
 @dataclass
@@ -40,11 +43,14 @@ class Choices:
         open: whether the user left it open which outputs these are.
         auto_frames: whether submodules that need real coordinates are looked for.
         blocks: submodules that run in the PCA frame.
+        axis: of the coordinates in the network's input.
+        functions: functions that are tried on real coordinates, by key; not used if None (strict).
         found: layers at the end of the network before which features become real.
         gates: layers that feed a gate → the gate.
         parts: parameters that keep their size, since the code takes slices of them.
         keep: layers that must not become real, since coordinates come from them.
         stated: whether the user said which outputs are coordinates (``outputs=``).
+        matrices: whether real matrices (…, 3, 3) multiply coordinates in the PCA frame.
         back: place among the outputs → axes of those that are made in the PCA frame and rotated back at the end.
         likely: which outputs look like coordinates or matrices, and are taken for real; "" if none.
         error: what a dry run with `auto_real` has met, if another without it is tried.
@@ -56,11 +62,14 @@ class Choices:
     open: bool
     auto_frames: bool
     blocks: dict[str, Block]
+    axis: int = -1
+    functions: dict[str, CoordinateFunction] | None = None
     found: list[str] = field(default_factory=list)
     gates: dict[str, str] = field(default_factory=dict)
     parts: set[str] = field(default_factory=set)
     stated: bool = False
     keep: set[str] = field(default_factory=set)
+    matrices: bool = False
     back: dict[int, tuple[int, ...]] = field(default_factory=dict)
     likely: str = ""
     error: NoRuleError | None = None
@@ -75,11 +84,17 @@ class Choices:
         for name in self.real_before:
             twin.get_submodule(name).register_forward_pre_hook(quaternion_to_real_hook, with_kwargs=True)
         for name, block in self.blocks.items():
+            if isinstance(block.frame, FunctionInFrame):
+                block.frame.rotate_back, block.frame.stays = not block.stays, block.stays
+                continue
             module = twin.get_submodule(name)
-            module.forward = InFrame(module, axis, bool(block.reason) or block.rotate_back, block.rotate_back, block.stays)
+            module.forward = block.frame = InFrame(
+                module, axis, bool(block.reason) or block.rotate_back, block.rotate_back, block.stays
+            )
 
-    def learn(self, event: Exception, twin: nn.Module) -> None:
+    def learn(self, event: Exception, plan: Plan) -> None:
         """Decide anew after what ended a dry run; raise it again if nothing can be done about it."""
+        twin = plan.model
         if isinstance(event, RealBefore):
             if event.gate:
                 self.gates[event.layer] = event.gate
@@ -90,7 +105,7 @@ class Choices:
         elif isinstance(event, HeadWanted):
             self.auto_real = True
         elif isinstance(event, VectorsLost):
-            if any(block.stays for block in self.blocks.values()):
+            if any(block.stays for block in self.blocks.values()) or (self._functions_in_frame and not event.layer):
                 self.back[event.place] = ()  # `revise` knows the axis
                 return
             if (not event.layer and self._rotate_back(twin, "")) or self._rotates_back(event.layer):
@@ -115,9 +130,11 @@ class Choices:
                 self.rotating = [False] * len(self.rotating)  # as the names in to_real= want it
         else:
             assert isinstance(event, NoRuleError)
-            if self._both_real(event) or self._rotate_back(twin, event.layer or "") or self._stay(event, twin):
+            if self._both_real(event) or self._rotate_back(twin, event.layer or ""):
                 return
-            if self._into_frame(event, twin):
+            if self._on_coordinates(event) or self._multiplies_in_frame(event) or self._stay(event, twin):
+                return
+            if self._clouds_from_frames(event, plan) or self._into_frame(event, twin):
                 return
             if self.error is None and self.auto_real and any(self.rotating):
                 self.auto_real, self.error = False, event  # coordinates may come from what looked like a head
@@ -128,6 +145,34 @@ class Choices:
             if self.open and self.likely:
                 error = _and(error, f"if these outputs belong to the cloud, say so beside coordinates=: {self.likely}")
             raise error
+
+    def _on_coordinates(self, event: NoRuleError) -> bool:
+        """Whether a function around the operation is tried on real coordinates from now on: the innermost that was not yet."""
+        untried = [key for key in event.functions if self.functions is not None and key not in self.functions]
+        if not untried or self.functions is None:
+            return False
+        self.functions[untried[0]] = CoordinateFunction(untried[0].rpartition(":")[0].rpartition(".")[2], self.axis)
+        return True
+
+    def _multiplies_in_frame(self, event: NoRuleError) -> bool:
+        """Whether real matrices multiply coordinates in the PCA frame from now on, as the model's own forward does it."""
+        found = self.auto_frames and not event.layer and "3, 3) multiplies the coordinates" in event.reason
+        self.matrices, before = self.matrices or found, self.matrices
+        return found and not before
+
+    def _clouds_from_frames(self, event: NoRuleError, plan: Plan) -> bool:
+        """Whether submodules whose real outputs may be clouds give coordinates from now on, as one meets coordinates."""
+        if not self.auto_frames or event.layer or event.operation not in ("cat", "add", "sub") or "a real" not in event.reason:
+            return False
+        found = [name for name in plan.returned_three if not any(f"{name}.".startswith(f"{b}.") for b in self.blocks)]
+        outermost = [name for name in found if not any(name.startswith(f"{other}.") for other in found)]
+        self.blocks |= {name: Block("it returns coordinates", rotate_back=True) for name in outermost}
+        return bool(outermost)
+
+    @property
+    def _functions_in_frame(self) -> bool:
+        """Whether functions give numbers in the frame, of which stated outputs are made."""
+        return self.stated and any(isinstance(block.frame, FunctionInFrame) for block in self.blocks.values())
 
     def _squash(self) -> bool:
         """Whether the last layer that feeds a tanh makes vectors from now on, which tanh shortens."""
@@ -169,17 +214,15 @@ class Choices:
     def _rotate_back(self, twin: nn.Module, layer: str) -> bool:
         """Whether the last block within a layer may give vectors from now on, instead of real numbers."""
         for name, block in reversed(self.blocks.items()):
-            frame = frame_of(twin.get_submodule(name))
             inside = not layer or name.startswith(f"{layer}.")
-            if inside and not block.rotate_back and frame is not None and frame.may_rotate:
+            if inside and not block.rotate_back and block.frame is not None and block.frame.may_rotate:
                 block.rotate_back = True
                 return True
         return False
 
     def _stay(self, event: NoRuleError, twin: nn.Module) -> bool:
         """Whether coordinates that blocks return stay in the frame, as the code behind multiplies them by matrices there."""
-        frames = {name: frame_of(twin.get_submodule(name)) for name in self.blocks}
-        blocks = [self.blocks[name] for name, frame in frames.items() if frame is not None and frame.rotated]
+        blocks = [block for block in self.blocks.values() if block.frame is not None and block.frame.rotated]
         if not self.stated or any(block.stays for block in blocks) or event.layer in self.blocks:
             return False
         for block in blocks:
@@ -191,10 +234,21 @@ class Choices:
         if not self.auto_frames or not event.operation:
             return False
         name = self._block_around(event.layer or "", twin)
+        if not name and self._function_into_frame(event):
+            return True
         if not name:
             raise _and(event, "coordinates='auto' finds no submodule around it: move these lines into one") from None
         self.blocks = {other: block for other, block in self.blocks.items() if not other.startswith(f"{name}.")}
         self.blocks[name] = Block(f"no rule for {event.operation}")
+        return True
+
+    def _function_into_frame(self, event: NoRuleError) -> bool:
+        """Whether the innermost function around an operation in the model's own forward runs in the frame from now on."""
+        functions = [(self.functions or {}).get(key) for key in event.functions]
+        function = next((found for found in functions if found is not None and found.frame is None), None)
+        if function is None:
+            return False
+        self.blocks[f"{function.__name__}()"] = Block(f"no rule for {event.operation}", frame=function.run_in_frame())
         return True
 
     def _block_around(self, layer: str, twin: nn.Module) -> str:
@@ -221,9 +275,10 @@ class Choices:
         for name, block in self.blocks.items():
             if block.reason:
                 notes.append(f"'{name}' runs in the PCA frame of each cloud, an extension found by 'auto' ({block.reason})")
-            frame = frame_of(plan.model.get_submodule(name))
-            if frame is not None and frame.rotated:
+            if block.frame is not None and block.frame.rotated:
                 notes.append(f"coordinates that '{name}' returns are rotated back from the PCA frame")
+        if self.matrices:
+            notes.append("real matrices multiply coordinates in the PCA frame of each cloud, an extension found by 'auto'")
         if self.back:
             notes.append(
                 f"outputs {sorted(self.back)} are made in the PCA frame of the first cloud and rotated back, an extension"
@@ -239,7 +294,8 @@ class Choices:
 
 
 def _and(event: NoRuleError, more: str) -> NoRuleError:
-    return NoRuleError(f"{event.reason}; {more}", event.operation, event.layer, event.location, event.source)
+    reason = f"{event.reason}; {more}"
+    return NoRuleError(reason, event.operation, event.layer, event.location, event.source, event.functions)
 
 
 def _behind(gates: dict[str, str]) -> str:

@@ -19,8 +19,10 @@ from torch import Tensor, nn
 
 from reqnn.errors import InputError
 from reqnn.nn.exchange import exchange_class
+from reqnn.revision.coordinate_function import CoordinateFunction
 from reqnn.rules.point_function import Known, PointFunction, may_choose_points
 from reqnn.tensor.nested import leaves
+from reqnn.tensor.trace import function_key
 
 _LIBRARIES = tuple({sysconfig.get_paths()[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")})
 
@@ -31,10 +33,13 @@ class Workspace:
     Args:
         known: well-known function names → their families.
         replace: the user's replacements, by function name.
+        of_coordinates: functions that take coordinates as real numbers, by key.
     """
 
-    def __init__(self, known: dict[str, Known], replace: dict[str, Callable]) -> None:
-        self.known, self.replace = known, replace
+    def __init__(
+        self, known: dict[str, Known], replace: dict[str, Callable], of_coordinates: dict[str, CoordinateFunction] | None = None
+    ) -> None:
+        self.known, self.replace, self.of_coordinates = known, replace, of_coordinates or {}
         self.decisions: dict[str, tuple[bool | None, str, Any]] = {}  # whether ours is called, which row of Table 1, its form
         self._packages: set[str] = set()
         self._namespaces: dict[str, dict[str, Any]] = {}
@@ -48,7 +53,7 @@ class Workspace:
         held = [(module, name, value) for module in model.modules() for name, value in module.__dict__.items()]
         clones = [(module, name, value, self.clone(value)) for module, name, value in held if _may_hold_functions(value)]
         classes = [(module, self.clone(type(module))) for module in model.modules()]
-        if self.functions:
+        if self.functions or self.of_coordinates:
             for module, name, value, clone in clones:
                 function = isinstance(value, types.FunctionType) and clone is not value
                 module.__dict__[name] = HeldFunction(self, value) if function else clone
@@ -148,7 +153,8 @@ class Workspace:
         result: Any = twin
         outer = function.__qualname__.rpartition(".")[0]
         if static or not outer or outer.endswith("<locals>"):
-            result = self._point_function(f"{home}.{function.__qualname__}:{function.__code__.co_firstlineno}", twin) or twin
+            key = function_key(home, function.__code__)
+            result = self._of_coordinates(key, twin) or self._point_function(key, twin) or twin
         self._remember(function, result)
         for cell, old in zip(cells, function.__closure__ or (), strict=True):
             try:
@@ -156,6 +162,13 @@ class Workspace:
             except ValueError:
                 continue  # an empty cell stays empty
         return result
+
+    def _of_coordinates(self, key: str, twin: Callable) -> CoordinateFunction | None:
+        found = self.of_coordinates.get(key)
+        if found is not None and twin.__name__ not in self.replace and twin.__name__ not in self.known:
+            found.original = twin
+            return found
+        return None
 
     def _point_function(self, key: str, twin: Callable, name: str = "") -> PointFunction | None:
         name = name or twin.__name__
@@ -210,7 +223,7 @@ class Workspace:
 
     def __reduce__(self) -> tuple:
         decisions = {key: (f.ours, f.known.row if f.known else "", f.form) for key, f in self.functions.items()}
-        return _restore_workspace, (self.replace, decisions, self._packages)
+        return _restore_workspace, (self.replace, decisions, self._packages, self.of_coordinates)
 
 
 def copy_of(model: nn.Module) -> nn.Module:
@@ -238,10 +251,10 @@ class HeldFunction:
         return self
 
 
-def _restore_workspace(replace: dict, decisions: dict, packages: set[str]) -> Workspace:
+def _restore_workspace(replace: dict, decisions: dict, packages: set[str], of_coordinates: dict) -> Workspace:
     from reqnn.rules.paper.point_functions import KNOWN_FUNCTIONS
 
-    workspace = Workspace(KNOWN_FUNCTIONS, replace)
+    workspace = Workspace(KNOWN_FUNCTIONS, replace, of_coordinates)
     workspace.decisions, workspace._packages = decisions, packages
     return workspace
 

@@ -68,18 +68,28 @@ class Clouds:
         return orders
 
     def reordered(self, orders: Orders) -> tuple[Any, ...]:
-        """Every input with a point axis in a new order; the same one for all inputs."""
-        out = list(self.args)
+        """Every input with a point axis in a new order, the same one for all inputs; indices name the same points as before."""
+        out = [self._renamed(x, orders) for x in self.args]
         for i, x in enumerate(self.args):
             axis = self._points_axis(i, x) if isinstance(x, Tensor) else None
             if axis is None:
                 continue
-            order = orders[x.shape[axis]].to(x.device)
+            x, order = out[i], orders[x.shape[axis]].to(x.device)
             if self.batch is None:
                 out[i] = x.index_select(axis, order[0])
             else:
                 out[i] = torch.stack([cloud.index_select(axis - 1, o) for cloud, o in zip(x, order, strict=True)])
         return tuple(out)
+
+    def _renamed(self, x: Any, orders: Orders) -> Any:
+        """An input of indices, such as neighbours that a data loader has found, for points in a new order."""
+        if not isinstance(x, Tensor) or x.dtype not in (torch.int32, torch.int64) or x.dim() < 2 or not self._batched(x):
+            return x
+        for size in sorted(orders):
+            if orders[size].shape[1] == size and _names_points(x, size):
+                places = orders[size].argsort(1).to(x.device)
+                return torch.stack([place[cloud.long()] for cloud, place in zip(x, places, strict=True)]).to(x.dtype)
+        return x
 
     def alone(self, index: int) -> tuple[Any, ...]:
         """One cloud as a batch of one."""
@@ -161,6 +171,11 @@ def _bumps(count: int, generator: torch.Generator) -> Tensor:
     bumps = 1 + 0.3 * torch.sin(2 * directions @ first + phase[0]) + 0.2 * torch.sin(3 * directions @ second + phase[1])
     points = directions * bumps[:, None] * (0.4 * torch.tanh(stretch)).exp() + 0.1 * torch.tanh(shift)
     return points / points.norm(dim=-1).max()
+
+
+def _names_points(x: Tensor, size: int) -> bool:
+    """Whether integers are indices of so many points: most of the range occurs, and many different ones."""
+    return int(x.min()) >= 0 and 3 * size <= 4 * (int(x.max()) + 1) <= 4 * size and 4 * len(x.unique()) >= size
 
 
 def dealt_out(rotations: Tensor, clouds: int) -> list[Tensor]:

@@ -164,7 +164,7 @@ def _watch(net: RevisedModel, plan: Plan) -> list[Any]:
     handles = []
     for name, module in net.model.named_modules():
         if name:
-            handles.append(module.register_forward_hook(_maker(plan, name)))
+            handles.append(module.register_forward_hook(_maker(plan, name, net.inputs.first[1])))
         if not list(module.children()):
             handles.append(module.register_forward_pre_hook(_real_leaf_watcher(plan, name)))
         build = net.rules.find_module(type(module))
@@ -173,8 +173,11 @@ def _watch(net: RevisedModel, plan: Plan) -> list[Any]:
     return handles
 
 
-def _maker(plan: Plan, name: str) -> Callable[..., None]:
+def _maker(plan: Plan, name: str, axis: int) -> Callable[..., None]:
     def remember(module: nn.Module, args: Any, output: Any) -> None:
+        real = [leaf for leaf in leaves(output) if type(leaf) is Tensor and leaf.is_floating_point() and leaf.dim() == 3]
+        if any(leaf.shape[axis % 3] == 3 for leaf in real):
+            plan.returned_three.append(name)
         plan.makers |= {id(leaf): (weakref.ref(leaf), name) for leaf in leaves(output) if type(leaf) is Tensor}
 
     return remember

@@ -225,7 +225,11 @@ def _find_axes(args: tuple[Any, ...], vector_axis: int | None, scalars: int) -> 
         elif isinstance(value, Tensor) and len(args) == 1:
             raise InputError(f"points have shape {tuple(value.shape)}; (B, N, 3) or (B, 3, N) is needed")
         elif not isinstance(value, Tensor) and len(args) == 1:
-            raise InputError(f"points are a {type(value).__name__}; a tensor or a tuple of tensors is needed")
+            raise InputError(
+                f"points are a {type(value).__name__}; a tensor or a tuple of tensors is needed. A model that takes a dict "
+                "or a list is wrapped: an nn.Module whose forward takes the tensors and hands them over, "
+                "self.model({'points': points})"
+            )
         axes.append(found)
     return axes
 

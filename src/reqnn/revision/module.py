@@ -57,6 +57,7 @@ class RevisedModel(nn.Module):
     """
 
     report: RevisionReport
+    matrices_in_frame = False  # whether real matrices (…, 3, 3) multiply coordinates in the PCA frame
     sorts = False  # whether topk(sorted=False) sorts: the order of its values would decide
 
     def __init__(self, model: nn.Module, inputs: Inputs, rules: RuleSet, strict: bool, auto_real: bool) -> None:
@@ -71,7 +72,14 @@ class RevisedModel(nn.Module):
     def context(self, plan: Plan | None = None) -> Context:
         """A fresh context for one forward pass."""
         names = plan.names if plan is not None else {id(m): n for n, m in self.model.named_modules()}
-        return Context(self.rules, self.strict, auto_real=self.auto_real, names=names, plan=plan)
+        return Context(
+            self.rules,
+            self.strict,
+            auto_real=self.auto_real,
+            names=names,
+            plan=plan,
+            matrices_in_frame=self.matrices_in_frame,
+        )
 
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """The original's call; points in any orientation and order give the same answer."""

@@ -96,7 +96,8 @@ def rotating_outputs(
             raise InputError(
                 f"the coordinates of the input {tuple(args[position].shape)} are on axis {axis}, and an output has 3 on the "
                 f"other one ({', '.join(str(tuple(found[i].shape)) for i in numbers)}): coordinates, or three classes? Pass "
-                f"outputs= with 'vectors' or 'real' for each of the {len(numbers)} tensors that the model returns"
+                f"outputs= with 'vectors' or 'real' for each of the {len(numbers)} tensors that the model returns, if they are "
+                f"coordinates outputs={tuple(_likely(tuple(found[i].shape), cloud=True) for i in numbers)!r}"
             )
     return [i in like for i in range(len(found))]
 
@@ -129,7 +130,8 @@ def likely_outputs(expected: Any, rotating: Sequence[bool]) -> str:
     return "" if clear else f"outputs={tuple(words)!r}"
 
 
-def _likely(shape: tuple[int, ...]) -> str:
+def _likely(shape: tuple[int, ...], cloud: bool = False) -> str:
+    """What an output is by its shape; `cloud`: (B, N, 3) and (B, 3, N) are coordinates, too."""
     if len(shape) > 2 and shape[-2:] in MATRICES:
         return "matrices"
-    return "vectors" if len(shape) == 2 and shape[1] == 3 else "real"
+    return "vectors" if (len(shape) == 2 or (cloud and len(shape) == 3)) and 3 in shape[1:] else "real"

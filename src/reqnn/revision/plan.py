@@ -62,6 +62,7 @@ class Plan(Parameters):
         self.vector_layers: dict[str, str] = {}
         self.keep: set[str] = set()  # layers that must not become real, since coordinates come from them
         self.makers: dict[int, tuple[weakref.ref[Tensor], str]] = {}  # real tensors by their ids → who returned them last
+        self.returned_three: list[str] = []  # who returned real tensors that may be clouds
         self.learned = LearnedParameters(lambda owner, key: self._full_name(owner, key))
         self.handles: list[RemovableHandle] = []  # of the hooks that say which module runs
 
@@ -71,6 +72,7 @@ class Plan(Parameters):
         self.index()
         self.met_operations.clear()
         self.heads.clear()
+        self.returned_three.clear()
         self.learned.begin()
 
     def unvisited(self) -> list[str]:
@@ -138,11 +140,14 @@ class Plan(Parameters):
         if name is None or name in self.vector_layers:
             return
         module = self.model.get_submodule(name)
-        if not isinstance(module, (nn.Linear, nn.Conv1d, nn.Conv2d, nn.Conv3d)) or module.weight.shape[0] % 3:
+        if not isinstance(module, (nn.Linear, nn.modules.conv._ConvNd)):
             return
-        weight = module.weight
+        transposed, weight = isinstance(module, nn.modules.conv._ConvTransposeNd), module.weight
+        if weight.shape[transposed] % 3 or (isinstance(module, nn.modules.conv._ConvTransposeNd) and module.groups > 1):
+            return
         self.vector_layers[name] = "linear" if isinstance(module, nn.Linear) else "convolution"
-        self.replace(module, "weight", nn.Parameter(weight.detach()[::3].clone(), requires_grad=weight.requires_grad))
+        third = weight.detach()[:, ::3] if transposed else weight.detach()[::3]
+        self.replace(module, "weight", nn.Parameter(third.clone(), requires_grad=weight.requires_grad))
         if isinstance(module, nn.Linear):
             module.out_features //= 3
         else:

@@ -60,7 +60,8 @@ def revise(
             the last layer where there is none. Outputs that look like coordinates (as many axes as the input, 3 on the same
             one) are vectors that rotate; see `outputs`. False: nowhere, every output with an axis of 3 is vectors.
         coordinates: submodules that need real coordinates; they compute in the PCA frame of the cloud, and coordinates that
-            they return are rotated back. "auto" finds them: those around operations that have no rule.
+            they return are rotated back. "auto" finds them: those around operations that have no rule, if there are none
+            functions of the model's own; matrices among `outputs` imply it.
         remove: submodules to drop, such as spatial transformers; what they return acts as the identity.
         replace: function name → permutation-invariant function, for functions in the model's own Python modules. Well-known
             ones are replaced without asking.
@@ -112,8 +113,10 @@ def revise(
         rotating,
         open=outputs is None and to_real is None,
         stated=outputs is not None,
-        auto_frames=coordinates == "auto" and not strict,
+        auto_frames=(coordinates == "auto" or (not coordinates and "matrices" in (outputs or ()))) and not strict,
         blocks={name: Block() for name in named},
+        axis=inputs.first[1],
+        functions=None if strict else {},
         back=matrix_outputs(expected, outputs),
         likely=likely_outputs(expected, rotating),
     )
@@ -122,12 +125,13 @@ def revise(
         raise InputError("outputs: 'matrices' are rotated back from the PCA frame, which goes beyond the paper (strict=True)")
     while True:
         twin = copy_of(model).eval()
-        workspace = Workspace(KNOWN_FUNCTIONS, dict(replace or {}))
+        workspace = Workspace(KNOWN_FUNCTIONS, dict(replace or {}), choices.functions)
         workspace.adopt(twin)
         for name in remove:
             twin.set_submodule(name, calls[name].identity(name))
         choices.place(twin, inputs.first[1])
         net = RevisedModel(twin, inputs, rule_set, strict, choices.auto_real)
+        net.matrices_in_frame = choices.matrices
         net.back = {place: known or axes[place] for place, known in choices.back.items()}
         plan = Plan(twin)
         plan.keep, plan.parts = choices.keep, choices.parts
@@ -136,7 +140,7 @@ def revise(
                 dry_run(net, plan, args, choices.rotating, choices.keep, model)
             break
         except (RealBefore, VectorsLost, HeadWanted, UsedInParts, NoRuleError) as event:
-            choices.learn(event, twin)
+            choices.learn(event, plan)
 
     net.remember_real_places()
     _restore_modes(net, model)

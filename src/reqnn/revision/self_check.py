@@ -32,6 +32,7 @@ from reqnn.tensor.nested import leaves
 _FEWER = 4  # times, if there are at least _MANY points
 _MANY = 512
 _TOLERANCE = 1e-6  # of the spread
+_ROUNDING = 1e-3  # of the spread; a smaller error may be amplified rounding
 _CONSTANT = 1e-5  # outputs of two clouds that agree to this differ by little more than rounding in float32
 
 
@@ -228,6 +229,9 @@ def _refusal(what: str, error: float, culprit: Culprit | None) -> SelfCheckError
     }[what]
     advice += "; check=False revises the network nevertheless, without that promise"
     if culprit is None:
+        if error < _ROUNDING:
+            reason += ". So little may be rounding, where a batch-norm divides by differences that nearly vanish between clouds"
+            advice = "let the features depend more on the cloud (rules='full', or features of neighbours); " + advice
         return SelfCheckError(f"{reason}\n  what to do: {advice}")
     where = f"in layer '{culprit.layer}'" if culprit.layer else "in the model's own forward"
     first = f"first: {culprit.operation}, {where}\n  at {culprit.location}"

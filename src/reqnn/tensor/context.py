@@ -37,6 +37,7 @@ class Context:
         plan: the dry run that is under way, which may re-size parameters; None in ordinary use.
         memo: what gathered storage has computed from the features of this pass.
         unmeasured: statistics of batch-norms that the next layer is to measure; the end of the pass measures what is left.
+        matrices_in_frame: real matrices (…, 3, 3) multiply coordinates in the PCA frame.
         whole: the pass of the batch that this one, of a single cloud in a loop, is part of.
     """
 
@@ -50,6 +51,7 @@ class Context:
     plan: DryRun | None = None
     memo: dict[Any, Any] = field(default_factory=dict)
     unmeasured: list[Any] = field(default_factory=list)
+    matrices_in_frame: bool = False
     whole: Context | None = None
     _frames: Tensor | None = None
     _clouds: dict[int, Context] = field(default_factory=dict)

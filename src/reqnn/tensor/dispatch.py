@@ -13,7 +13,7 @@ from reqnn.tensor.markers import ScalarTensor, companion
 from reqnn.tensor.nested import leaves, map_leaves
 from reqnn.tensor.protocols import Rule, Rules
 from reqnn.tensor.quaternion_tensor import QuaternionTensor, adopt
-from reqnn.tensor.trace import enclosing_module, user_frame
+from reqnn.tensor.trace import enclosing_module, user_frame, user_functions
 
 _OPERATORS = {
     "__add__": "add", "__radd__": "add", "__sub__": "sub", "__rsub__": "rsub", "__mul__": "mul", "__rmul__": "mul",
@@ -69,7 +69,7 @@ def call(func: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) 
             result.view_of = functools.partial(rule.apply, *args, **kwargs)
     except NoRuleError as error:
         source = operands[0].source or operands[0].fed_by
-        raise error.located(name, enclosing_module(context.names), user_frame(), source) from None
+        raise error.located(name, enclosing_module(context.names), user_frame(), source, user_functions()) from None
     _finish(result, operands)
     if any(operand.context is not context for operand in operands):
         for out in quaternions(result, args[0] if name == "__setitem__" else ()):

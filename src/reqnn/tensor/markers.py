@@ -70,8 +70,8 @@ class CutVectors(_Companion):
 
 
 _SHAPES = {
-    "ones_like", "zeros_like", "new_zeros", "new_ones", "new_full", "size", "dim", "numel", "shape", "ndim", "__len__", "dtype",
-    "device", "layout", "is_cuda", "is_sparse", "is_floating_point", "requires_grad", "grad_fn", "_base",
+    "ones_like", "zeros_like", "full_like", "new_zeros", "new_ones", "new_full", "size", "dim", "numel", "shape", "ndim",
+    "__len__", "dtype", "device", "layout", "is_cuda", "is_sparse", "is_floating_point", "requires_grad", "grad_fn", "_base",
 }  # fmt: skip
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import linecache
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
-from types import FrameType
+from types import CodeType, FrameType
 
 import torch
 from torch import nn
@@ -43,8 +43,25 @@ def _line(frame: FrameType, number: int) -> str:
     return f"{filename}:{number}" + (f": {code}" if code else "")
 
 
-def place_of_error(error: BaseException, known: dict[int, str]) -> tuple[str, str | None, str]:
-    """Where an exception was raised: the torch function, the layer's name, and the innermost line of the user's."""
+def user_functions(stack: Iterable[FrameType] | None = None) -> tuple[str, ...]:
+    """Keys of the user's plain functions that are running, innermost first, up to the first method of a module."""
+    found = []
+    for frame in frames() if stack is None else stack:
+        code = frame.f_code
+        if isinstance(frame.f_locals.get("self"), nn.Module):
+            break
+        if _is_users(code.co_filename) and not code.co_name.startswith("<"):
+            found.append(function_key(frame.f_globals.get("__name__", ""), code))
+    return tuple(found)
+
+
+def function_key(home: str, code: CodeType) -> str:
+    """The name of a function that no other has: its module, its qualified name, its first line."""
+    return f"{home}.{code.co_qualname}:{code.co_firstlineno}"
+
+
+def place_of_error(error: BaseException, known: dict[int, str]) -> tuple[str, str | None, str, None, tuple[str, ...]]:
+    """What `NoRuleError.located` takes: the torch function, the layer, the innermost line of the user's, and functions."""
     operation, layer, location = "this call", None, "an unknown line"
     for frame, number in traceback.walk_tb(error.__traceback__):
         module = frame.f_locals.get("self")
@@ -54,7 +71,8 @@ def place_of_error(error: BaseException, known: dict[int, str]) -> tuple[str, st
             location = _line(frame, number)
         if frame.f_code.co_filename.startswith(_DISPATCH) and frame.f_code.co_name == "call":
             operation = str(frame.f_locals.get("name", operation))
-    return operation, layer, location
+    stack = [frame for frame, _ in traceback.walk_tb(error.__traceback__)]
+    return operation, layer, location, None, user_functions(reversed(stack))
 
 
 def enclosing_module(known: dict[int, str]) -> str | None:

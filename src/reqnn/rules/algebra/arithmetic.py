@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from reqnn.errors import NoRuleError
-from reqnn.rules.algebra.base import algebra, align, as_real_part, broadcast_axis, per_entry, same_parts, structural
+from reqnn.rules.algebra.base import algebra, align, as_real_part, as_wide, broadcast_axis, per_entry, same_parts, structural
 from reqnn.tensor import QuaternionTensor as Q
 from reqnn.tensor import layout as lay
 from reqnn.tensor.markers import RemovedBias
@@ -28,7 +28,7 @@ def add(a: Any, b: Any, *, alpha: float = 1) -> Any:
         return _add_real(a, b, alpha)
     if not isinstance(a, Q):
         return _add_real(b if alpha == 1 else mul(b, alpha), a)
-    a, b = same_parts(a, b)
+    a, b = as_wide(*same_parts(a, b))
     axis, layout = broadcast_axis(a, b)
     rank = max(a.rank, b.rank)
     return a.like(torch.add(align(a.components, rank), align(b.components, rank), alpha=alpha), axis, layout)

@@ -140,6 +140,26 @@ def broadcast_axis(*operands: QuaternionTensor) -> tuple[int | None, str]:
     return axis, layout
 
 
+def as_wide(a: QuaternionTensor, b: QuaternionTensor) -> tuple[QuaternionTensor, QuaternionTensor]:
+    """Coordinates beside features on one axis, where they meet an axis of features as wide as the user's code sees theirs.
+
+    Each vector then stands for three features, all equal to it (an extension of the paper).
+    """
+    return _wide_beside(a, b), _wide_beside(b, a)
+
+
+def _wide_beside(x: QuaternionTensor, other: QuaternionTensor) -> QuaternionTensor:
+    if x.axis is None or other.axis is not None or "f" not in x.vectors or set(x.vectors) - {"f", "v"}:
+        return x
+    dim = x.axis - x.rank
+    if other.rank < -dim or other.stored_shape[dim] != lay.width(x.vectors) or x.context.strict:
+        return x
+    if x.context.plan is not None:
+        x.context.plan.met("Vectors as features", "three equal features", "quaternion", extension=True)
+    counts = torch.tensor([lay.width(entry) for entry in x.vectors], device=x.components.device)
+    return x.like(x.components.repeat_interleave(counts, dim))
+
+
 def same_parts(*operands: QuaternionTensor) -> list[QuaternionTensor]:
     """Operands with the same number of stored parts: where one stores its real part, all do."""
     if any(x.components.shape[0] == 4 for x in operands):

@@ -27,7 +27,7 @@ from reqnn.tensor import adopt
 from reqnn.tensor import layout as lay
 from reqnn.tensor.markers import CutVectors
 from reqnn.tensor.quaternion_tensor import is_zeros
-from reqnn.tensor.trace import enclosing_module, user_frame
+from reqnn.tensor.trace import enclosing_module, user_frame, user_functions
 
 
 @structural("__getitem__")
@@ -56,7 +56,9 @@ def _only_shape(x: Q, index: Any, error: NoRuleError) -> Any:
     if not x.context.names or not all(item is None or isinstance(item, (int, slice, type(Ellipsis))) for item in items):
         raise error
     cut = x.components.new_full((), float("nan")).expand(x.user_shape)[index].as_subclass(CutVectors)
-    cut.error = error.located("__getitem__", enclosing_module(x.context.names), user_frame(), x.source or x.fed_by)
+    cut.error = error.located(
+        "__getitem__", enclosing_module(x.context.names), user_frame(), x.source or x.fed_by, user_functions()
+    )
     return cut
 
 

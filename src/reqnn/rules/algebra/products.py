@@ -9,6 +9,7 @@ from torch import Tensor
 
 from reqnn.errors import NoRuleError
 from reqnn.kernels.products import pairs
+from reqnn.nn.coordinates import map_in_frames
 from reqnn.rules.algebra.base import algebra, align, rule, same_parts
 from reqnn.tensor import QuaternionTensor as Q
 from reqnn.tensor import layout as lay
@@ -30,6 +31,8 @@ def matmul(a: Any, b: Any, **named: Any) -> Any:
     if isinstance(a, Q) and isinstance(b, Q):
         return _invariant_product(a, b)
     x, matrix, along, dim = (a, b, -1, -2) if isinstance(a, Q) else (b, a, -2, -1)
+    if x.context.matrices_in_frame and x.holds_vectors(along) and matrix.shape[-2:] == (3, 3) and x.vectors == "v":
+        return map_in_frames(x, lambda seen: torch.matmul(seen, b) if x is a else torch.matmul(a, seen), along)
     weight = _contracted(matrix, matrix.dim() + dim, x, x.rank + along)
     parts = align(x.components, max(a.dim(), b.dim()))
     axis = None if x.axis is None or x.axis == x.rank + along else x.axis - x.rank
@@ -72,7 +75,7 @@ def _contracted(weight: Tensor, dim: int, x: Q, along: int) -> Tensor:
         raise NoRuleError(
             f"a real matrix of shape {tuple(weight.shape)} multiplies the coordinates x, y, z. If it comes from a spatial "
             f"transformer (STN), drop that submodule with remove={f'({maker!r},)' if maker else ''}: equivariance makes it "
-            "superfluous"
+            "superfluous; coordinates='auto' keeps it, in the PCA frame"
         )
     return x.context.fit(weight, dim, x.vectors)
 

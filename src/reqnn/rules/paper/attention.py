@@ -36,7 +36,8 @@ def scaled_dot_product_attention(
             "attention with fewer heads for keys than for queries; repeat the keys and values (repeat_interleave)"
         )
     if isinstance(query, Q) != isinstance(key, Q):
-        raise NoRuleError("attention between quaternion and real features")
+        x = query if isinstance(query, Q) else key
+        _become_real(x, x.source or x.fed_by)
     scores = matmul(query, key.transpose(-2, -1)) if isinstance(query, Q) else query @ key.transpose(-2, -1)
     scores = scores * (scale if scale is not None else 1 / math.sqrt(query.shape[-1]))
     if is_causal:
@@ -53,6 +54,10 @@ def multi_head_attention(*args: Any, **kwargs: Any) -> tuple[Any, Tensor | None]
     """``nn.MultiheadAttention``: projections without bias; queries (L, B, E), as its functional form has them."""
     call = arguments(F.multi_head_attention_forward, args, kwargs)
     query, key, value = call.query, call.key, call.value
+    mixed = [x for x in (query, key, value) if isinstance(x, Q)]
+    if len(mixed) < 3:
+        plan = mixed[0].context.plan
+        _become_real(mixed[0], None if plan is None else plan.layer())
     if call.bias_k is not None or call.bias_v is not None or call.add_zero_attn:
         raise NoRuleError("attention with learned extra keys is not equivariant; build it without bias_kv")
     for bias in (call.in_proj_bias, call.out_proj_bias):
@@ -78,12 +83,19 @@ def multi_head_attention(*args: Any, **kwargs: Any) -> tuple[Any, Tensor | None]
             mask = mask.reshape(-1, heads, *mask.shape[1:]) if mask.dim() == 3 else mask
             scores = scores.masked_fill(mask, float("-inf")) if mask.dtype == torch.bool else scores + mask
     attention = scores.softmax(-1)
-    mixed = F.dropout(attention, call.dropout_p, call.training) @ v
-    out = _project(mixed.permute(2, 0, 1, 3).flatten(2), call.out_proj_weight)
+    found = F.dropout(attention, call.dropout_p, call.training) @ v
+    out = _project(found.permute(2, 0, 1, 3).flatten(2), call.out_proj_weight)
     shown = (attention.mean(1) if call.average_attn_weights else attention) if call.need_weights else None
     if unbatched:
         return out.squeeze(1), None if shown is None else shown.squeeze(0)
     return out, shown
+
+
+def _become_real(x: Q, layer: str | None) -> None:
+    """Learned queries, or invariants, meet quaternion features: these become real before a layer, as heads do."""
+    if x.context.plan is not None and layer:
+        x.context.plan.real_before(layer, "attention")
+    raise NoRuleError("attention between quaternion and real features, such as learned queries")
 
 
 def _project(x: Any, weight: Tensor) -> Q:

@@ -12,7 +12,11 @@ from reqnn.rules.point_function import Known, as_numbers, points_last, roles, sa
 
 
 def _adapt(arguments: dict[str, Any]) -> Tensor | None:
-    """(radius, nsample, xyz, new_xyz) in any order; the centres come second or have a telling name."""
+    """(radius, nsample, xyz, new_xyz) in any order; the centres come second or have a telling name.
+
+    With the indices (B, M) of the centres in the cloud, a centre is only its own neighbour if there are too few others.
+    """
+    arguments, own = _without_own(arguments)
     tensors, numbers = tensors_and_numbers(arguments)
     if len(tensors) != 2 or len(numbers) != 2:
         return None
@@ -24,11 +28,33 @@ def _adapt(arguments: dict[str, Any]) -> Tensor | None:
     if any(x is None or x.shape[-1] != 3 for x in clouds.values()):
         return None
     cloud, centres = roles(clouds)
-    return points.ball_query(clouds[cloud], clouds[centres], radius[0], int(count[0]))
+    if own is None:
+        return points.ball_query(clouds[cloud], clouds[centres], radius[0], int(count[0]))
+    return points.ball_query(clouds[cloud], clouds[centres], radius[0], int(count[0]) + 1)[:, :, 1:]  # the nearest is itself
+
+
+def _without_own(arguments: dict[str, Any]) -> tuple[dict[str, Any], Tensor | None]:
+    """The other arguments, and an integer tensor among three: which points of the cloud the centres are."""
+    tensors, _ = tensors_and_numbers(arguments)
+    indices = [name for name, x in tensors if not x.is_floating_point() and x.dim() == 2]
+    if len(tensors) != 3 or len(indices) != 1:
+        return arguments, None
+    return {name: value for name, value in arguments.items() if name != indices[0]}, arguments[indices[0]]
+
+
+def _fits(arguments: dict[str, Any], ours: Tensor, theirs: Tensor) -> bool:
+    """Indices of the same shape; with the centres' own indices, these are left out where there are others."""
+    arguments, own = _without_own(arguments)
+    if own is None or not same_kind(arguments, ours, theirs):
+        return own is None and same_kind(arguments, ours, theirs)
+    with_others = (theirs != own.unsqueeze(-1)).any(-1) & (ours != own.unsqueeze(-1)).all(-1)
+    return bool((theirs != own.unsqueeze(-1)).all(-1)[with_others].all())
 
 
 def _is_ball(arguments: dict[str, Any], ours: Tensor, theirs: Tensor) -> bool:
     """Whether the indices name points inside the ball, and as many different ones as fit."""
+    if _without_own(arguments)[1] is not None:
+        return False  # known by its name only
     tensors, numbers = tensors_and_numbers(arguments)
     radius = next(value for name, value in numbers if isinstance(value, float) or name.startswith("r"))
     clouds = {name: x if x.shape[-1] == 3 else x.transpose(1, 2) for name, x in ((name, as_numbers(x)) for name, x in tensors)}
@@ -43,5 +69,5 @@ def _is_ball(arguments: dict[str, Any], ours: Tensor, theirs: Tensor) -> bool:
 
 
 BALL_QUERY = Known(
-    "Grouping (ball query)", ("query_ball_point", "ball_query", "query_ball", "ball_query_point"), _adapt, same_kind, _is_ball
+    "Grouping (ball query)", ("query_ball_point", "ball_query", "query_ball", "ball_query_point"), _adapt, _fits, _is_ball
 )
