@@ -98,7 +98,15 @@ class NoRuleError(ReqnnError, NotImplementedError):
         self, operation: str, layer: str | None, location: str, source: str | None = None, functions: tuple[str, ...] = ()
     ) -> NoRuleError:
         """The same error with the place where it happened, if it had none."""
-        return self if self.operation else NoRuleError(self.reason, operation, layer, location, source, functions)
+        if not self.operation:
+            self.operation, self.layer, self.location, self.source = operation, layer, location, source
+            self.functions = functions
+            self.args = (self._message(),)
+        return self
+
+
+class MatrixError(NoRuleError):
+    """A real matrix multiplies coordinates."""
 
 
 class SelfCheckError(NoRuleError):

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from torch import nn
 
-from reqnn.errors import NoRuleError
+from reqnn.errors import MatrixError, NoRuleError
 from reqnn.nn.coordinates import InFrame
 from reqnn.nn.quaternion_to_real import quaternion_to_real_hook
 from reqnn.revision.coordinate_function import CoordinateFunction, FunctionInFrame
@@ -156,7 +156,7 @@ class Choices:
 
     def _multiplies_in_frame(self, event: NoRuleError) -> bool:
         """Whether real matrices multiply coordinates in the PCA frame from now on, as the model's own forward does it."""
-        found = self.auto_frames and not event.layer and "3, 3) multiplies the coordinates" in event.reason
+        found = self.auto_frames and not event.layer and isinstance(event, MatrixError)
         self.matrices, before = self.matrices or found, self.matrices
         return found and not before
 

@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from reqnn.errors import NoRuleError
+from reqnn.errors import MatrixError, NoRuleError
 from reqnn.kernels.products import pairs
 from reqnn.nn.coordinates import map_in_frames
 from reqnn.rules.algebra.base import algebra, align, rule, same_parts
@@ -72,7 +72,7 @@ def _contracted(weight: Tensor, dim: int, x: Q, along: int) -> Tensor:
     found = x.context.plan.owner(weight) is not None if x.context.plan is not None else weight.dim() == 2 and x.context.names
     if not found:
         maker = x.context.plan.maker_of(weight) if x.context.plan is not None else ""
-        raise NoRuleError(
+        raise MatrixError(
             f"a real matrix of shape {tuple(weight.shape)} multiplies the coordinates x, y, z. If it comes from a spatial "
             f"transformer (STN), drop that submodule with remove={f'({maker!r},)' if maker else ''}: equivariance makes it "
             "superfluous; coordinates='auto' keeps it, in the PCA frame"
