@@ -83,8 +83,8 @@ class ExportFiles(Command):
         records: dict[tuple[str, str], Record] = {(row["network"], row["format"]): row for row in kept}
         for name in chosen:
             for format in self.formats:
-                settings = self.settings(name)
-                if self.again or not settings.items() <= records.get((name, format), {}).items():
+                settings, there = self.settings(name), records.get((name, format))
+                if self.again or there is None or not settings.items() <= there.items():
                     records[name, format] = {"network": name, "format": format, **settings, **self.measure(name, format)}
                     print(f"{name} {format}: {records[name, format].get('failed', 'ok')}", flush=True)
                     table(list(records.values())).write(self.out.parent)
