@@ -16,6 +16,7 @@ import reqnn.cli
 from reqnn.data import surfaces
 from reqnn.deploy import proof
 from reqnn.deploy.exporter import Deployed
+from reqnn.errors import MissingPackageError
 from reqnn.models.grouping import farthest_point_sample, get_graph_feature, index_points
 
 NO_ONNX = [name for name in ("onnx", "onnxscript", "onnxruntime") if importlib.util.find_spec(name) is None]
@@ -233,7 +234,6 @@ def test_per_point_outputs_normals_and_fixed_sizes(tmp_path):
     ("change", "message"),
     [
         ({"path": "net.bin"}, "must end in .pt2 or .onnx"),
-        ({"path": "net.onnx", "format": "pt2"}, "must end in"),
         ({"points": torch.randn(1, 40, 3)}, "give two clouds or more"),
         ({"dynamic": ("time",)}, "it holds 'batch'"),
         ({"classes": ["a"]}, "1 classes are named"),
@@ -245,6 +245,13 @@ def test_wrong_arguments(pooled, tmp_path, change, message):
     with pytest.raises(reqnn.InputError, match=message):
         reqnn.export(given.pop("net"), given.pop("points"), tmp_path / given.pop("path"), **given)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_package_is_noticed_before_the_network_is_traced(pooled, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    monkeypatch.setattr(sys.modules["reqnn.deploy.exporter"], "_program", lambda *_: pytest.fail("traced"))
+    with pytest.raises(MissingPackageError, match="reqnn\\[export\\]"):
+        reqnn.export(pooled, torch.randn(2, 40, 3), tmp_path / "net.onnx")
 
 
 def test_command_refuses_what_is_no_size(capsys):
