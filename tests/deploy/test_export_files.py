@@ -126,6 +126,23 @@ def test_constants_in_float64_are_exact_in_onnx(tmp_path):
 
 
 @needs_onnx
+@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_batch_norm_of_a_channel_without_variance_is_exact_in_onnx(affine, dtype, tmp_path):
+    """There the ε decides; ONNX's own operator holds it in float32."""
+    layer = nn.BatchNorm1d(3, affine=affine).to(dtype).eval()
+    layer.running_var.copy_(torch.tensor([0.0, 1e-5, 2.0]))
+    layer.running_mean.copy_(torch.tensor([0.1, 0.0, -3.0]))
+    for parameter in layer.parameters():
+        nn.init.normal_(parameter)
+    x, module = torch.randn(2, 3, 5, dtype=dtype), sys.modules["reqnn.deploy.exporter"]
+    with module._quiet():
+        module._write_onnx(torch.export.export(layer, (x,)), (x,), tmp_path / "net.onnx")
+    found = module._load_onnx(tmp_path / "net.onnx")((x,))[0]
+    torch.testing.assert_close(found, layer(x), rtol=1e-13 if dtype == torch.float64 else 1e-5, atol=0)
+
+
+@needs_onnx
 def test_an_onnx_file_holds_no_lines_of_code_and_no_path(pooled, tmp_path):
     reqnn.export(pooled, torch.randn(2, 40, 3), tmp_path / "net.onnx")
     assert b".py" not in (tmp_path / "net.onnx").read_bytes()
