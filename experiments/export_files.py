@@ -118,7 +118,7 @@ class ExportFiles(Command):
         try:
             net = build(name, self.points, self.width)
         except ReqnnError as error:
-            return {"failed": str(error)}
+            return {"failed": reason(error)}
         points = getattr(net, "card", {"points": self.points})["points"]
         example = reqnn.data.surfaces(2, points)[0]
         for dtype in (torch.float32, torch.float64)[:: 1 if name in WEIGHTS else -1]:
@@ -126,7 +126,7 @@ class ExportFiles(Command):
             try:
                 about = reqnn.export(net := net.to(dtype), example, path)
             except ReqnnError as error:
-                refused.append(f"{precision}: {str(error).replace(f'{path} is not written: ', '')}")
+                refused.append(f"{precision}: {reason(error).replace(f'{path} is not written: ', '')}")
                 continue
             record: Record = {"points": points, "precision": precision, "refused": refused, "bytes": path.stat().st_size}
             record |= {"proof": about["proof"], "alone": self.run_alone(path, net, far_clouds(8, points, dtype))}
@@ -153,6 +153,11 @@ class ExportFiles(Command):
         expected = expected.softmax(-1) if json.loads(done.stdout)["classes"] else expected
         apart = (expected - expected.roll(1, 0)).square().mean().sqrt()
         return {"environment": "its own" if own else "blocked", "difference": float((found - expected).abs().max() / apart)}
+
+
+def reason(error: Exception) -> str:
+    """Why a network is refused, without the ways out, in one line."""
+    return " ".join(str(error).partition("\n  ways out")[0].replace(f"{Path(__file__).parents[1]}/", "").split())
 
 
 def far_clouds(count: int, points: int, dtype: Any) -> Any:
@@ -235,7 +240,7 @@ def table(records: list[Record]) -> Table:
         size = f", {record['points']} points" if "points" in record else ""
         size += f", width {record['width']}" if "width" in record else ""
         head = [record["network"] + size, " ".join([record["format"], record.get("precision", "")])]
-        refused += [f"{record['network']}, {record['format']}: {reason}" for reason in record.get("refused", ())]
+        refused += [f"{record['network']}, {record['format']}: {why}" for why in record.get("refused", ())]
         if "failed" in record:
             refused.append(f"{record['network']}, {record['format']}: {record['failed']}")
             rows.append([Cell(text) for text in (*head, "refused, see below", *[""] * (len(columns) - 3))])
@@ -268,5 +273,5 @@ def table(records: list[Record]) -> Table:
         notes.append(
             f"{what}: {listed}. torch.compile compiles the network; it does not take a pt2 file (inductor refuses its loop)."
         )
-    notes += [f"Refused: {' '.join(reason.split())}" for reason in refused]
+    notes += [f"Refused: {line}" for line in refused]
     return Table("export", "Exported files", columns, rows, records, notes=notes)
