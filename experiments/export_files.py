@@ -235,14 +235,15 @@ def table(records: list[Record]) -> Table:
 
     columns = ["network", "format", "MB", "parity (network)", "invariance", "changed, ties", "in float64: file (network)"]
     columns += ["without reqnn", "ms per cloud"]
-    rows, refused = [], []
+    rows: list[list[Cell]] = []
+    refused: dict[str, list[str]] = {}
     for record in sorted(records, key=lambda record: (record["network"] not in WEIGHTS, record["network"], record["format"])):
         size = f", {record['points']} points" if "points" in record else ""
         size += f", width {record['width']}" if "width" in record else ""
-        head = [record["network"] + size, " ".join([record["format"], record.get("precision", "")])]
-        refused += [f"{record['network']}, {record['format']}: {why}" for why in record.get("refused", ())]
+        head = [record["network"] + size, f"{record['format']} {record.get('precision', '')}".strip()]
+        for why in (*record.get("refused", ()), *filter(None, [record.get("failed")])):
+            refused.setdefault(why, []).append(f"{record['network']} {record['format']}")
         if "failed" in record:
-            refused.append(f"{record['network']}, {record['format']}: {record['failed']}")
             rows.append([Cell(text) for text in (*head, "refused, see below", *[""] * (len(columns) - 3))])
             continue
         proof = record["proof"]
@@ -273,5 +274,5 @@ def table(records: list[Record]) -> Table:
         notes.append(
             f"{what}: {listed}. torch.compile compiles the network; it does not take a pt2 file (inductor refuses its loop)."
         )
-    notes += [f"Refused: {line}" for line in refused]
+    notes += [f"Refused: {', '.join(names)}: {why}" for why, names in refused.items()]
     return Table("export", "Exported files", columns, rows, records, notes=notes)
