@@ -6,8 +6,10 @@ import json
 import subprocess
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import lru_cache, partial
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -36,13 +38,19 @@ SMALL: dict[str, dict[str, Any]] = {
 Record = dict[str, Any]
 
 
+WEIGHTS = ("dgcnn.full.modelnet40",)
+"""Trained weights in the table, which are timed, too."""
+
+
 @dataclass(kw_only=True)
 class ExportFiles(Command):
     """Export trained weights and networks of the zoo, and tabulate size, parity, invariance and time.
 
-    A network of the zoo has fresh weights, the statistics of 16 clouds, few channels and few points. Rows that are in the
-    results are kept: the same command continues an interrupted one. Each file is also run where reqnn cannot be imported.
-    Trained weights are timed under torch.compile too, which needs a C++ compiler.
+    A network of the zoo has fresh weights, the statistics of 16 clouds, few channels and few points, and is exported in
+    float64, where no tie is decided by rounding; in float32 if ONNX Runtime lacks an operator in float64. Trained weights are
+    exported in float32, as they are. Rows that are in the results with the same settings are kept: the same command continues
+    an interrupted one. Each file is also run where reqnn cannot be imported. Trained weights are timed under torch.compile
+    too, which needs a C++ compiler.
 
     Examples:
         python -m experiments export
@@ -50,7 +58,7 @@ class ExportFiles(Command):
     """
 
     networks: tuple[str, ...] = ()
-    """Names of weights, or MODEL-RULES. Default: all classifiers by paper and full, then all weights that ship."""
+    """Names of weights, or MODEL-RULES. Default: dgcnn.full.modelnet40, and all classifiers by paper and full."""
     formats: tuple[str, ...] = ("pt2", "onnx")
     """pt2, onnx."""
     points: int = 64
@@ -59,6 +67,8 @@ class ExportFiles(Command):
     """Of networks of the zoo."""
     again: bool = False
     """Measure rows again that are in the results."""
+    files: Path = Path("runs/exported")
+    """The folder for the exported files."""
     torch_alone: Annotated[str | None, optional("PYTHON")] = None
     """An interpreter with torch and numpy, to run pt2 files. Default: this one, which is kept from importing reqnn."""
     onnxruntime_alone: Annotated[str | None, optional("PYTHON")] = None
@@ -67,58 +77,61 @@ class ExportFiles(Command):
     """The JSON file; a Markdown table is written beside it."""
 
     def run(self) -> int:
-        """Export what has no row yet, writing the results after each file."""
-        from reqnn.train.run import list_weights
-
-        shipped = [name for name in list_weights() if ".ordinary." not in name]
-        chosen = self.networks or (*(f"{model}-{rules}" for model in SMALL for rules in ("paper", "full")), *shipped)
+        """Export what has no row yet, writing the results after each file; then time the weights."""
+        chosen = self.networks or (*WEIGHTS, *(f"{model}-{rules}" for model in SMALL for rules in ("paper", "full")))
+        self.files.mkdir(parents=True, exist_ok=True)
         kept = json.loads(self.out.read_text(encoding="utf-8"))["rows"] if self.out.exists() else []
-        records = {(row["network"], row["format"]): row for row in kept if "alone" in row or "failed" in row}
+        records: dict[tuple[str, str], Record] = {(row["network"], row["format"]): row for row in kept}
         for name in chosen:
-            for format in self.formats:
-                if self.again or (name, format) not in records:
-                    records[name, format] = self.measure(name, format)
-                    print(f"{name} {format}: {records[name, format].get('failed', 'ok')}", flush=True)
-                    table(list(records.values())).write(self.out.parent)
+            with traced_once():
+                for format in self.formats:
+                    settings, there = self.settings(name), records.get((name, format))
+                    if self.again or there is None or not settings.items() <= there.items():
+                        records[name, format] = {"network": name, "format": format, **settings, **self.measure(name, format)}
+                        print(f"{name} {format}: {records[name, format].get('failed', 'ok')}", flush=True)
+                        table(list(records.values())).write(self.out.parent)
+            rows = [row for row in records.values() if row["network"] == name and "failed" not in row]
+            if name in WEIGHTS and not all("milliseconds_per_cloud" in row for row in rows):
+                found = times(name, {row["format"]: self.path(name, row["format"]) for row in rows})
+                for row in rows:
+                    row["milliseconds_per_cloud"] = found
+                table(list(records.values())).write(self.out.parent)
         table([row for row in records.values() if row["network"] in chosen]).print(console())
         return OK
 
+    def settings(self, name: str) -> Record:
+        """What the row of a network depends on."""
+        return {} if name in WEIGHTS else {"points": self.points, "width": self.width}
+
+    def path(self, name: str, format: str) -> Path:
+        """Of the file."""
+        return self.files / f"{name}.{format}"
+
     def measure(self, name: str, format: str) -> Record:
-        """Export to a temporary folder; the proof, or why there is none."""
+        """Export; the proof, or why there is none."""
         import torch
 
         import reqnn
-        from reqnn.deploy.proof import Proof
         from reqnn.errors import ReqnnError
 
+        path, refused = self.path(name, format), []
         try:
             net = build(name, self.points, self.width)
         except ReqnnError as error:
-            return {"network": name, "format": format, "failed": str(error), "proof": None}
+            return {"failed": reason(error)}
         points = getattr(net, "card", {"points": self.points})["points"]
-        record: Record = {"network": name, "format": format, "points": points}
-        record |= {} if name in reqnn.list_weights() else {"width": self.width}
         example = reqnn.data.surfaces(2, points)[0]
-        with TemporaryDirectory() as folder:
-            path = Path(folder) / f"net.{format}"
+        for dtype in (torch.float32, torch.float64)[:: 1 if name in WEIGHTS else -1]:
+            precision = str(dtype).removeprefix("torch.")
             try:
-                try:
-                    about = reqnn.export(net, example, path)
-                except reqnn.ExportError as error:
-                    if not isinstance(error.proof, Proof) or error.proof.rounding <= error.proof.tolerance:
-                        raise
-                    record["float32"] = error.proof.to_dict()  # its answers in float32 are rounding
-                    about = reqnn.export(net := net.double(), example, path)
+                about = reqnn.export(net := net.to(dtype), example, path)
             except ReqnnError as error:
-                return {**record, "failed": str(error).replace(f"{path} is not written: ", ""), "proof": None}
-            dtype = next(net.parameters()).dtype
-            given = 3 * reqnn.data.surfaces(8, points + points // 5, seed=3, dtype=dtype)[0] + torch.tensor([5, 0, -2]).to(
-                dtype
-            )
-            record |= {"bytes": path.stat().st_size, "proof": about["proof"], "alone": self.run_alone(path, net, given)}
-            if name in reqnn.list_weights():
-                record["milliseconds_per_cloud"] = times(net, path, given)
-        return record
+                refused.append(f"{precision}: {reason(error).replace(f'{path} is not written: ', '')}")
+                continue
+            record: Record = {"points": points, "precision": precision, "refused": refused, "bytes": path.stat().st_size}
+            record |= {"proof": about["proof"], "alone": self.run_alone(path, net, far_clouds(8, points, dtype))}
+            return record
+        return {"failed": "; ".join(refused)}
 
     def run_alone(self, path: Path, net: RevisedModel, given: Any) -> Record:
         """Run the file without reqnn; the largest difference from the network's answers, relative to their spread."""
@@ -127,19 +140,55 @@ class ExportFiles(Command):
 
         own = self.torch_alone if path.suffix == ".pt2" else self.onnxruntime_alone
         blocked = "reqnn" if path.suffix == ".pt2" else "reqnn,torch"
-        np.save(path.with_name("points.npy"), given.numpy())
-        words = [str(path), str(path.with_name("points.npy")), str(path.with_name("out.npy")), *([] if own else [blocked])]
-        script = Path(__file__).with_name("export_alone.py").resolve()
-        command = [own or sys.executable, "-I", str(script), *words]
-        done = subprocess.run(command, cwd=path.parent, capture_output=True, text=True, check=False)
-        if done.returncode:
-            return {"failed": done.stderr.strip().splitlines()[-1]}
-        found, expected = torch.from_numpy(np.load(path.with_name("out.npy"))), net.predict(given)
+        with TemporaryDirectory() as folder:
+            clouds, out = Path(folder, "points.npy"), Path(folder, "out.npy")
+            np.save(clouds, given.numpy())
+            words = [str(path.resolve()), str(clouds), str(out), *([] if own else [blocked])]
+            script = Path(__file__).with_name("export_alone.py").resolve()
+            command = [own or sys.executable, "-I", str(script), *words]
+            done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+            if done.returncode:
+                return {"failed": done.stderr.strip().splitlines()[-1]}
+            found, expected = torch.from_numpy(np.load(out)), net.predict(given)
         expected = expected.softmax(-1) if json.loads(done.stdout)["classes"] else expected
         apart = (expected - expected.roll(1, 0)).square().mean().sqrt()
         return {"environment": "its own" if own else "blocked", "difference": float((found - expected).abs().max() / apart)}
 
 
+def reason(error: Exception) -> str:
+    """Why a network is refused, without the ways out, in one line."""
+    return " ".join(str(error).partition("\n  ways out")[0].replace(f"{Path(__file__).parents[1]}/", "").split())
+
+
+def far_clouds(count: int, points: int, dtype: Any) -> Any:
+    """Clouds of a fifth more points than the example, in another place and unit."""
+    import torch
+
+    import reqnn
+
+    return 3 * reqnn.data.surfaces(count, points + points // 5, seed=3, dtype=dtype)[0] + torch.tensor([5, 0, -2], dtype=dtype)
+
+
+@contextmanager
+def traced_once() -> Iterator[None]:
+    """Inside this context the one network that is exported is traced once per precision, for all formats."""
+    from reqnn.deploy import exporter
+
+    programs: Record = {}
+
+    def remembered(network: Any, args: Any, varying: Any) -> Any:
+        if args[0].dtype not in programs:
+            programs[args[0].dtype] = trace(network, args, varying)
+        return programs[args[0].dtype]
+
+    trace, exporter._program = exporter._program, remembered
+    try:
+        yield
+    finally:
+        exporter._program = trace
+
+
+@lru_cache(1)
 def build(name: str, points: int, width: float) -> RevisedModel:
     """Trained weights, or a network of the zoo with the statistics of some clouds."""
     import torch
@@ -157,20 +206,22 @@ def build(name: str, points: int, width: float) -> RevisedModel:
     return net.eval()
 
 
-def times(net: RevisedModel, path: Path, given: Any) -> dict[str, float]:
-    """CPU milliseconds per cloud, medians of passes in turn: the network, the same under torch.compile, and the file."""
+def times(name: str, files: dict[str, Path]) -> dict[str, float]:
+    """CPU milliseconds per cloud, medians of passes of 8 clouds in turn: the network, it under torch.compile, and its files."""
     import torch
 
+    import reqnn
     from reqnn.deploy.exporter import FORMATS, Deployed
 
-    eager = Deployed(net.eval(), True, True)
-    runs: dict[str, Callable[[], Any]] = {"eager": lambda: eager(given), "file": lambda: file((given,))}
-    torch.compiler.reset()
-    file, compiled = FORMATS[path.suffix[1:]].load(path), torch.compile(eager, dynamic=False)
-    runs["compiled"] = lambda: compiled(given)
+    net = reqnn.load(name)
+    given, eager = far_clouds(8, net.card["points"], torch.float32), Deployed(net, True, True)
+    loaded = {format: FORMATS[format].load(path) for format, path in files.items()}
+    compiled = torch.compile(eager, dynamic=False)
+    runs: dict[str, Callable[[], Any]] = {"eager": lambda: eager(given), "torch.compile": lambda: compiled(given)}
+    runs |= {format: partial(run, (given,)) for format, run in loaded.items()}
     seconds: dict[str, list[float]] = {name: [] for name in runs}
     with torch.no_grad():
-        for _ in range(12):
+        for _ in range(9):
             for name, run in runs.items():
                 start = time.process_time()
                 run()
@@ -182,41 +233,46 @@ def table(records: list[Record]) -> Table:
     """One row per file."""
     from experiments.harness.table import Cell, Table
 
-    columns = ["network", "format", "MB", "parity (network)", "invariance", "changed, ties", "float64 file (network)"]
+    columns = ["network", "format", "MB", "parity (network)", "invariance", "changed, ties", "in float64: file (network)"]
     columns += ["without reqnn", "ms per cloud"]
-    rows, refused = [], []
-    for record in sorted(records, key=lambda record: (record["network"], record["format"])):
+    rows: list[list[Cell]] = []
+    refused: dict[str, list[str]] = {}
+    for record in sorted(records, key=lambda record: (record["network"] not in WEIGHTS, record["network"], record["format"])):
         size = f", {record['points']} points" if "points" in record else ""
         size += f", width {record['width']}" if "width" in record else ""
-        head = [record["network"] + size, record["format"] + (" float64" if "float32" in record else "")]
-        proof = record["proof"]
+        head = [record["network"] + size, f"{record['format']} {record.get('precision', '')}".strip()]
+        for why in (*record.get("refused", ()), *filter(None, [record.get("failed")])):
+            refused.setdefault(why, []).append(f"{record['network']} {record['format']}")
         if "failed" in record:
-            refused.append(f"{head[0]}, {head[1]}: {' '.join(record['failed'].split())}")
-            texts = [*head, "refused, see below", *[""] * (len(columns) - 3)]
-        else:
-            parity, times = f"{proof['parity']:.0e} ({proof['rounding']:.0e})", proof["milliseconds_per_cloud"]
-            counts = f"{proof['changed']}, {proof['ties']} of {proof['clouds'] * proof['copies']}"
-            file, network = proof["exact"]["file"], proof["exact"]["network"]
-            exact = f"{'–' if file is None else f'{file:.0e}'} ({network:.0e})"
-            alone = record["alone"].get("failed") or f"{record['alone']['difference']:.0e}"
-            times = record.get("milliseconds_per_cloud", {"eager": times["network"], "file": times["file"]})
-            ms = ", ".join(f"{name} {value:.1f}" for name, value in times.items())
-            texts = [*head, f"{record['bytes'] / 1e6:.1f}", parity, f"{proof['invariance']:.0e}", counts, exact, alone, ms]
-        rows.append([Cell(text) for text in texts])
+            rows.append([Cell(text) for text in (*head, "refused, see below", *[""] * (len(columns) - 3))])
+            continue
+        proof = record["proof"]
+        file, network = proof["exact"]["file"], proof["exact"]["network"]
+        ms = proof["milliseconds_per_cloud"]
+        texts = [*head, f"{record['bytes'] / 1e6:.1f}", f"{proof['parity']:.0e} ({proof['rounding']:.0e})"]
+        texts += [f"{proof['invariance']:.0e}", f"{proof['changed']}, {proof['ties']} of {proof['clouds'] * proof['copies']}"]
+        texts += [f"{'–' if file is None else f'{file:.0e}'} ({network:.0e})"]
+        texts += [record["alone"].get("failed") or f"{record['alone']['difference']:.0e}"]
+        rows.append([Cell(text) for text in (*texts, f"{ms['file']:.1f} ({ms['network']:.1f})")])
     notes = [
         "Differences are relative to the rms difference between two clouds. Parity: the largest between file and network "
-        "on the same clouds and copies (in parentheses: network, float32 against 64). Invariance: file on copies (rotated, "
-        "reordered, moved, scaled) against file on the clouds, what 95 % do not exceed. Changed: copies above 1e-3, decided "
-        "by rounding. Ties: clouds and copies that the file answers as the network does for a cloud within rounding.",
-        "Float64: the largest difference of the file written in float64, parity and invariance (in parentheses: of the network "
-        "on copies); – if ONNX Runtime lacks an operator in float64.",
-        "Networks named MODEL-RULES have fresh weights and calibrated statistics. Batch and points are dynamic. Exported in "
-        "float64: those whose answers in float32 differ by more than 1e-3 from those in float64, in the network itself.",
+        "on the same clouds and copies (in parentheses: the network in that precision against float64). Invariance: "
+        "file on copies (rotated, reordered, moved, scaled) against file on the clouds, what 95 % do not exceed. Changed: "
+        "copies above the tolerance, 1e-3 in float32 and 1e-6 in float64, decided by rounding. Ties: clouds and copies that "
+        "the file answers as the network does for a cloud within rounding.",
+        "In float64: the largest difference of the graph of a float32 file written once more in float64, parity and invariance "
+        "(in parentheses: of the network on copies); – for files in float64, or if ONNX Runtime lacks an operator in float64.",
+        "Networks named MODEL-RULES have fresh weights and calibrated statistics. Batch and points are dynamic in all files.",
         "Without reqnn: the file on 8 clouds in another process, which has torch but not reqnn (pt2), or onnxruntime but "
         "neither (ONNX), against `net.predict`.",
-        "ms: median CPU time, one thread. Eager: the network in torch, which runs its own compiled loops. Networks of the zoo "
-        "in passes of 1 and 8 clouds as the proof makes them; trained weights in passes of 8, in turn, and under torch.compile "
-        "(of the network; what pt2 holds, a loop operator among it, inductor does not take).",
+        "ms: median CPU time of the file (of the network, which runs its own compiled loops) in the proof, in passes of 1 and "
+        "8 clouds, one thread.",
     ]
-    notes += [f"Refused: {reason}" for reason in refused]
+    for record in {row["network"]: row for row in records if "milliseconds_per_cloud" in row}.values():
+        listed = ", ".join(f"{name} {value:.1f}" for name, value in record["milliseconds_per_cloud"].items())
+        what = f"{record['network']}, CPU ms per cloud, passes of 8 clouds of {record['points'] * 6 // 5} points in turn"
+        notes.append(
+            f"{what}: {listed}. torch.compile compiles the network; it does not take a pt2 file (inductor refuses its loop)."
+        )
+    notes += [f"Refused: {', '.join(names)}: {why}" for why, names in refused.items()]
     return Table("export", "Exported files", columns, rows, records, notes=notes)

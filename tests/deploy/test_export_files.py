@@ -16,6 +16,7 @@ import reqnn.cli
 from reqnn.data import surfaces
 from reqnn.deploy import proof
 from reqnn.deploy.exporter import Deployed
+from reqnn.errors import MissingPackageError
 from reqnn.models.grouping import farthest_point_sample, get_graph_feature, index_points
 
 NO_ONNX = [name for name in ("onnx", "onnxscript", "onnxruntime") if importlib.util.find_spec(name) is None]
@@ -122,6 +123,23 @@ def test_constants_in_float64_are_exact_in_onnx(tmp_path):
     with module._quiet():
         module._write_onnx(torch.export.export(Floored(), (x,)), (x,), tmp_path / "net.onnx")
     torch.testing.assert_close(module._load_onnx(tmp_path / "net.onnx")((x,))[0], Floored()(x), rtol=1e-14, atol=0)
+
+
+@needs_onnx
+@pytest.mark.parametrize("affine", [True, False])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_batch_norm_of_a_channel_without_variance_is_exact_in_onnx(affine, dtype, tmp_path):
+    """There the ε decides; ONNX's own operator holds it in float32."""
+    layer = nn.BatchNorm1d(3, affine=affine).to(dtype).eval()
+    layer.running_var.copy_(torch.tensor([0.0, 1e-5, 2.0]))
+    layer.running_mean.copy_(torch.tensor([0.1, 0.0, -3.0]))
+    for parameter in layer.parameters():
+        nn.init.normal_(parameter)
+    x, module = torch.randn(2, 3, 5, dtype=dtype), sys.modules["reqnn.deploy.exporter"]
+    with module._quiet():
+        module._write_onnx(torch.export.export(layer, (x,)), (x,), tmp_path / "net.onnx")
+    found = module._load_onnx(tmp_path / "net.onnx")((x,))[0]
+    torch.testing.assert_close(found, layer(x), rtol=1e-13 if dtype == torch.float64 else 1e-5, atol=0)
 
 
 @needs_onnx
@@ -233,7 +251,6 @@ def test_per_point_outputs_normals_and_fixed_sizes(tmp_path):
     ("change", "message"),
     [
         ({"path": "net.bin"}, "must end in .pt2 or .onnx"),
-        ({"path": "net.onnx", "format": "pt2"}, "must end in"),
         ({"points": torch.randn(1, 40, 3)}, "give two clouds or more"),
         ({"dynamic": ("time",)}, "it holds 'batch'"),
         ({"classes": ["a"]}, "1 classes are named"),
@@ -245,6 +262,13 @@ def test_wrong_arguments(pooled, tmp_path, change, message):
     with pytest.raises(reqnn.InputError, match=message):
         reqnn.export(given.pop("net"), given.pop("points"), tmp_path / given.pop("path"), **given)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_missing_package_is_noticed_before_the_network_is_traced(pooled, tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "onnxruntime", None)
+    monkeypatch.setattr(sys.modules["reqnn.deploy.exporter"], "_program", lambda *_: pytest.fail("traced"))
+    with pytest.raises(MissingPackageError, match="reqnn\\[export\\]"):
+        reqnn.export(pooled, torch.randn(2, 40, 3), tmp_path / "net.onnx")
 
 
 def test_command_refuses_what_is_no_size(capsys):

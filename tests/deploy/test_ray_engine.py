@@ -20,8 +20,8 @@ from reqnn.data import surfaces
 from reqnn.deploy.shards import Job, Shard, find_shards
 from reqnn.pretrained import classify
 
-MISSING = [name for name in ("pyarrow", "ray") if importlib.util.find_spec(name) is None]
-pytestmark = pytest.mark.skipif(bool(MISSING), reason=f"pip install 'reqnn[ray]': {', '.join(MISSING)} missing")
+pytest.importorskip("pyarrow", reason="shards are Parquet files: pip install 'reqnn[parquet]'")
+needs_ray = pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="pip install 'reqnn[ray]': ray is missing")
 NET = "dgcnn.full.scanned"
 
 
@@ -70,7 +70,7 @@ def test_rows_of_tables_are_read_across_row_groups(scans):
     read = list(shard.clouds(290, 0))
     for found, cloud in zip(read, surfaces(7, 290, seed=9)[0][:5], strict=True):
         near = cloud - cloud.mean(0)
-        expected = (near / near.norm(dim=1).max()).float()
+        expected = near / near.norm(dim=1).max()
         torch.testing.assert_close(found.sort(0).values, expected.sort(0).values)
 
 
@@ -102,6 +102,7 @@ def cluster():
             yield made
 
 
+@needs_ray
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_every_cloud_is_answered_once_though_a_machine_is_lost(cluster, scans, tmp_path, capsys):
@@ -137,6 +138,7 @@ def test_every_cloud_is_answered_once_though_a_machine_is_lost(cluster, scans, t
     assert rows(tmp_path / "out/results") == results
 
 
+@needs_ray
 @pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")
 def test_embeddings_by_the_command_of_another_process(cluster, scans, tmp_path):

@@ -32,7 +32,7 @@ class Export(Command):
     """The file to write, .pt2 or .onnx."""
 
     format: Annotated[Literal["pt2", "onnx"] | None, optional("pt2|onnx")] = None
-    """Default: the ending of the file."""
+    """The ending of the file, which may then be left out of --out."""
 
     points: Annotated[str, tyro.conf.arg(metavar="dynamic|INT")] = "dynamic"
     """Points in a cloud: any number, or this one."""
@@ -46,14 +46,14 @@ class Export(Command):
         from reqnn.deploy import export
         from reqnn.pretrained import load
 
-        out = Path(self.out if self.format is None or Path(self.out).suffix else f"{self.out}.{self.format}")
+        out = Path(self.out if self.format is None or self.out.endswith(f".{self.format}") else f"{self.out}.{self.format}")
         sizes = {"points": _size(self.points, "--points"), "batch": _size(self.batch, "--batch")}
         net = load(self.network)
         example = surfaces(sizes["batch"] or 2, sizes["points"] or net.card["points"])[0]
         try:
             with busy(f"exporting {self.network}") as step:
                 varying = [name for name, n in sizes.items() if n is None]
-                about = export(net, example, out, format=self.format, dynamic=varying, step=step)
+                about = export(net, example, out, dynamic=varying, step=step)
         except ExportError as error:
             console().print(f"{error}", highlight=False, markup=False, soft_wrap=True)
             return NOT_OK

@@ -35,7 +35,6 @@ def export(
     points: Any,
     path: str | Path,
     *,
-    format: str | None = None,
     dynamic: Sequence[str] = ("batch", "points"),
     normalise: bool = True,
     classes: Sequence[str] | None = None,
@@ -49,8 +48,7 @@ def export(
     Args:
         net: the revised network; it is copied, and exported in eval mode.
         points: an example of its inputs, at least two clouds, or a tuple of inputs.
-        path: the file to write.
-        format: "pt2" or "onnx"; default: the ending of the path.
+        path: the file to write; it ends in .pt2 or .onnx.
         dynamic: which sizes may vary, "batch" and "points"; the others are those of the example.
         normalise: the file takes clouds as they are, and centres them and scales them to the unit sphere itself.
         classes: names of the classes: the output is then their probabilities. Default: those of a network from `reqnn.load`;
@@ -61,10 +59,11 @@ def export(
         The metadata: classes, preprocessing, inputs, outputs, the proof.
     """
     path, args = Path(path), as_arguments(points)
-    format = _check(net, args, path, format, dynamic)
+    _check(net, args, path, dynamic)
     assert isinstance(net, RevisedModel)
     own = getattr(net, "classes", None)
     classes = list(own) if classes is None and isinstance(own, (tuple, list)) else classes
+    format = path.suffix[1:]
     network = Deployed(copy.deepcopy(net).cpu().eval(), normalise, classes is not None)
     exact = copy.deepcopy(network).double()
     dtype = next((p.dtype for p in net.parameters() if p.is_floating_point()), torch.float32)
@@ -122,15 +121,16 @@ class Deployed(nn.Module):
         return out.softmax(-1) if self.probabilities else out
 
 
-def _check(net: nn.Module, args: tuple[Any, ...], path: Path, format: str | None, dynamic: Sequence[str]) -> str:
+def _check(net: nn.Module, args: tuple[Any, ...], path: Path, dynamic: Sequence[str]) -> None:
     if not isinstance(net, RevisedModel):
         raise InputError(
             f"net is a {type(net).__name__}; only revised networks can prove that rotations change nothing: reqnn.revise it "
             "first (rules='frames' keeps its weights)"
         )
-    chosen = path.suffix[1:] if format is None else format
-    if chosen not in FORMATS or path.suffix != f".{chosen}":
-        raise InputError(f"{path}: the name of the file must end in .pt2 or .onnx, and in its format")
+    if path.suffix[1:] not in FORMATS:
+        raise InputError(f"{path}: the name of the file must end in .pt2 or .onnx")
+    for package in FORMATS[path.suffix[1:]].packages:  # before a minute of work, not after
+        need(package)
     if set(dynamic) - {"batch", "points"}:
         raise InputError(f"dynamic is {dynamic!r}; it holds 'batch', 'points', both or none")
     if not all(isinstance(x, Tensor) for x in args):
@@ -138,7 +138,6 @@ def _check(net: nn.Module, args: tuple[Any, ...], path: Path, format: str | None
     rank = args[0].dim()
     if "batch" in dynamic and (rank < 3 or len(args[0]) < 2):
         raise InputError(f"points have shape {tuple(args[0].shape)}; give two clouds or more, or dynamic=('points',)")
-    return chosen
 
 
 def _axes(inputs: Inputs, args: tuple[Tensor, ...]) -> list[dict[int, str]]:
@@ -185,7 +184,6 @@ def _in_double(
 
 
 def _write_onnx(program: Any, args: tuple[Tensor, ...], path: Path) -> None:
-    need("onnx")
     names = ["points"] if len(args) == 1 else [f"input{i}" for i in range(len(args))]
     options: dict[str, Any] = {"input_names": names, "custom_translation_table": translations()}
     try:
@@ -195,7 +193,7 @@ def _write_onnx(program: Any, args: tuple[Tensor, ...], path: Path) -> None:
         written.save(path, external_data=False)
     except Exception as error:
         lines = [line for line in str(error).splitlines() if "Error'" in line] or [type(error).__name__]
-        raise ExportError(f"the network cannot be written in ONNX ({lines[0].strip()}); format='pt2' may do") from error
+        raise ExportError(f"the network cannot be written in ONNX ({lines[0].strip()}); as .pt2 it may be exported") from error
 
 
 def _load_onnx(path: Path) -> Run:
@@ -205,7 +203,7 @@ def _load_onnx(path: Path) -> Run:
     try:
         session = runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     except Exception as error:
-        raise ExportError(f"ONNX Runtime cannot run the network ({error}); format='pt2' may do") from error
+        raise ExportError(f"ONNX Runtime cannot run the network ({error}); as .pt2 it may be exported") from error
     names = [item.name for item in session.get_inputs()]
 
     def run(args: tuple[Any, ...]) -> list[Tensor]:
@@ -235,11 +233,12 @@ def _add_to_onnx(path: Path, text: str) -> None:
 
 
 class Format(NamedTuple):
-    """How a file is written, loaded as a function, and given its metadata."""
+    """How a file is written, loaded as a function, and given its metadata; the packages that this takes."""
 
     write: Callable[[Any, tuple[Tensor, ...], Path], None]
     load: Callable[[Path], Run]
     add: Callable[[Path, str], None]
+    packages: tuple[str, ...] = ()
 
 
 FORMATS = {
@@ -248,7 +247,7 @@ FORMATS = {
         lambda path: _run(torch.export.load(path).module()),
         _add_to_pt2,
     ),
-    "onnx": Format(_write_onnx, _load_onnx, _add_to_onnx),
+    "onnx": Format(_write_onnx, _load_onnx, _add_to_onnx, ("onnx", "onnxscript", "onnxruntime")),
 }
 
 

@@ -13,7 +13,7 @@ _FLOAT, _DOUBLE = 1, 11  # onnx.TensorProto
 
 def translations() -> dict[Any, Any]:
     """What `torch.onnx.export` takes as `custom_translation_table`."""
-    op = need("onnxscript").opset18
+    op, core = need("onnxscript").opset18, need("onnxscript.function_libs.torch_lib.ops.core")
 
     def sort_stable(x: Any, stable: bool | None = None, dim: int = -1, descending: bool = False) -> Any:
         """By TopK of all entries: the standard puts the lower index first among equal ones, as a stable sort does."""
@@ -50,9 +50,19 @@ def translations() -> dict[Any, Any]:
             return op.LeakyRelu(x, alpha=negative_slope)
         return op.Max(x, op.Mul(x, exact(negative_slope)))
 
+    def batch_norm(x: Any, weight: Any, bias: Any, mean: Any, var: Any, momentum: float, eps: float) -> Any:
+        """In float64 written out: the ε of BatchNormalization is an attribute, float32, off by 1e-8 if the variance is 0."""
+        if x.dtype != _DOUBLE:
+            return core.aten__native_batch_norm_no_training(x, weight, bias, mean, var, momentum, eps)
+        shape = op.Constant(value_ints=[-1, *[1] * (len(x.shape) - 2)])
+        scale = op.Div(exact(1) if weight is None else weight, op.Sqrt(op.Add(var, exact(eps))))
+        out = op.Mul(op.Sub(x, op.Reshape(mean, shape)), op.Reshape(scale, shape))
+        out = out if bias is None else op.Add(out, op.Reshape(bias, shape))
+        return out, op.Identity(mean), op.Identity(var)
+
     def pointwise(name: str) -> Any:
         """A convolution as a matrix product if its kernel covers one place: ONNX Runtime has no Conv in float64."""
-        known = getattr(need("onnxscript.function_libs.torch_lib.ops.core"), f"aten_{name}")
+        known = getattr(core, f"aten_{name}")
 
         def convolution(x: Any, weight: Any, bias: Any = None, *places: Any, **named: Any) -> Any:
             plain = all(set(given) == {one} for given, one in zip(places, (1, 0, 1), strict=False))  # stride, padding, dilation
@@ -68,6 +78,7 @@ def translations() -> dict[Any, Any]:
         return convolution
 
     return {
+        torch.ops.aten._native_batch_norm_legit_no_training.default: batch_norm,
         torch.ops.aten.conv1d.default: pointwise("conv1d"),
         torch.ops.aten.conv2d.default: pointwise("conv2d"),
         torch.ops.aten.sort.stable: sort_stable,
