@@ -105,10 +105,6 @@ class _Pull:
         self.edges, self.directions = Ends(y, z), Ends(yk, zk)
         self.sums = torch.zeros(2, len(scale), dtype=torch.float64)
 
-    def room(self, chunk: Chunk) -> Tensor:
-        """Where the gradient of these rows may be written."""
-        return self.edges.y.new_empty(len(chunk), *self.edges.y.shape[1:])
-
     def take(self, gradient: Tensor, chunk: Chunk) -> None:
         """Pass the gradient of a chunk on; if pooled, it is that of all centres."""
         of_e, of_k = self.edges.room(chunk), self.directions.room(chunk)
