@@ -31,9 +31,10 @@ from reqnn.kernels import edge_loops, tied
 from reqnn.kernels.by_hand import by_hand
 from reqnn.kernels.groups import Chunk, Groups
 from reqnn.kernels.power import Power
-from reqnn.kernels.products import outer, times
+from reqnn.kernels.products import add_outer, times
 from reqnn.kernels.rows import relu, relu_reference
 from reqnn.kernels.run import loops_run_on, run
+from reqnn.memory import fresh
 
 CENTRES = 16  # groups that are summed up before sums are added in float64
 NARROWEST = 16  # strip of channels that a task owns
@@ -111,7 +112,7 @@ class Ends:
 
     def __init__(self, y: Tensor, z: Tensor) -> None:
         self.y, self.z, self.gathered = y, z, len(z) > 0
-        self.of_y = torch.zeros_like(y) if self.gathered else torch.empty_like(y)
+        self.of_y = torch.zeros_like(y) if self.gathered else fresh(y, *y.shape)
         self.of_z = torch.zeros_like(z)
 
     def room(self, chunk: Chunk) -> Tensor:
@@ -153,7 +154,7 @@ class _Pull(Ends):
 
 def product(rows: Rows, weight: Tensor, groups: Groups, sums: Tensor | None = None) -> Tensor:
     """W·h of all rows, (R, 3, O); `sums` as in `joined`."""
-    out = weight.new_empty(groups.rows, 3, len(weight))
+    out = fresh(weight, groups.rows, 3, len(weight))
     return joined(((times(h, weight, out[chunk.part]), chunk) for h, chunk in rows), out, groups, sums)
 
 
@@ -162,7 +163,7 @@ def product_back(gradient: Tensor, rows: Rows, weight: Tensor, pull: Any) -> Ten
     of_weight, back = torch.zeros_like(weight), weight.T.contiguous()
     for h, chunk in rows:
         given = gradient[chunk.part]
-        of_weight += outer(given, h)
+        add_outer(of_weight, given, h)
         pull.take(times(given, back), chunk)
     return of_weight
 
@@ -201,7 +202,7 @@ Activated = tuple[Tensor, Tensor | None, Groups, Power, float]
 def _total(*inputs: Any) -> Tensor:
     y, z, _, v, w, _, (groups, power, c), (others, scale, bound), factor = inputs
     one, two = chunks_of(y, z, power, c, groups), chunks_of(v, w, scale, bound, others)
-    out = y.new_empty(groups.rows, *y.shape[1:])
+    out = fresh(y, groups.rows, *y.shape[1:])
     for chunk in groups.chunks():
         torch.add(one(chunk), two(chunk), alpha=factor, out=out[chunk.part])
     return out
@@ -289,10 +290,10 @@ def _longest_linear_back(of_out: Tensor, of_sums: Tensor, *saved: Any) -> tuple:
     gram, partial = torch.zeros_like(square), y.new_zeros(TASKS, *weight.shape)
     for h, chunk in _chunks(y, z, power, c, groups):
         firsts = groups.start[chunk.centres]
-        gram += outer(h, h)
+        add_outer(gram, h, h)
         if groups.padded:  # the first row of a group that is not full counts more than once
             heavy = h[firsts - chunk.part.start]
-            gram += outer(heavy * (groups.weight[firsts] - 1)[:, None, None], heavy)
+            add_outer(gram, heavy * (groups.weight[firsts] - 1)[:, None, None], heavy)
         of_h = times(h, square)
         given = (winner[chunk.centres], of_out[chunk.centres], of_h, partial)
         run(edge_loops.longest_rows_back, h, weight, groups.start, groups.weight, chunk.first, *given)

@@ -26,6 +26,7 @@ from reqnn.kernels.edges import CENTRES, Ends, Rows, or_empty, product, product_
 from reqnn.kernels.groups import Chunk, Groups
 from reqnn.kernels.rows import safe_sqrt
 from reqnn.kernels.run import loops_run_on, run
+from reqnn.memory import fresh
 
 
 def _lengths(y: Tensor, z: Tensor, groups: Groups) -> Tensor:
@@ -122,7 +123,7 @@ class _Pull:
 
 def _activated(*inputs: Any) -> Tensor:
     *tensors, groups = inputs
-    out: Tensor = tensors[0].new_empty(groups.rows, *tensors[0].shape[1:])
+    out = fresh(tensors[0], groups.rows, *tensors[0].shape[1:])
     run(vector_loops.activate, *tensors, *groups.whole.where, out)
     return out
 

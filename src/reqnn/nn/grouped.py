@@ -25,6 +25,7 @@ from reqnn.kernels.power import Power
 from reqnn.kernels.products import times
 from reqnn.kernels.rows import from_rows, relu
 from reqnn.kernels.run import loops_run_on
+from reqnn.memory import fresh
 from reqnn.nn.deferred import scaled
 from reqnn.nn.on_groups import OnGroups, Step, Steps, placed
 from reqnn.tensor import Context
@@ -138,7 +139,7 @@ class Grouped(OnGroups):
 
     def new_empty(self, *shape: int) -> Tensor:
         """A tensor with the dtype and device of the rows."""
-        return self._like.new_empty(shape)
+        return fresh(self._like, *shape)
 
     @property
     def pending(self) -> bool:
