@@ -77,7 +77,7 @@ Rows = Iterable[tuple[Tensor, Chunk]]
 
 def chunks_of(y: Tensor, z: Tensor | None, power: Power, c: float, groups: Groups) -> Callable[[Chunk], Tensor]:
     """ReLU(s·e) of any chunk of rows, without gradients."""
-    scale, z = power.scale().to(y.dtype), or_empty(y, z)
+    scale, y, z = power.scale().to(y.dtype), y.detach(), or_empty(y, z).detach()
 
     def relu_of(chunk: Chunk) -> Tensor:
         out = y.new_empty(len(chunk), 3, y.shape[2])
@@ -111,7 +111,7 @@ class Ends:
     """Gradients of edges, a chunk of rows at a time, on their way to y and z."""
 
     def __init__(self, y: Tensor, z: Tensor) -> None:
-        self.y, self.z, self.gathered = y, z, len(z) > 0
+        self.y, self.z, self.gathered = y.detach(), z.detach(), len(z) > 0
         self.of_y = torch.zeros_like(y) if self.gathered else fresh(y, *y.shape)
         self.of_z = torch.zeros_like(z)
 

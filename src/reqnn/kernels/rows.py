@@ -62,8 +62,9 @@ def total_power(rows: Tensor) -> Tensor:
 
 def _blocks(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Rows that are stored as the groups that loops on edges want: neighbours, which nobody reads, and the first of each."""
-    start = torch.arange(0, len(rows) + BLOCK, BLOCK).clamp(max=len(rows))
-    return torch.empty(len(rows), dtype=torch.int32), start
+    start = torch.arange(0, len(rows) + BLOCK, BLOCK)
+    start[-1] = len(rows)
+    return torch.empty(0, dtype=torch.int32), start
 
 
 def relu_reference(x: Tensor, scale: Tensor, c: float) -> Tensor:
@@ -80,11 +81,16 @@ def to_real_reference(x: Tensor, scale: Tensor, c: float) -> Tensor:
     return relu_reference(x, scale, c).square().sum(-2).movedim(-1, 1)
 
 
-def _forward(x: Tensor, mean: Tensor, power: Power, c: float) -> Tensor:
-    out, (neighbour, start) = fresh(x, *x.shape), _blocks(x.flatten(0, -3))
-    constants = (neighbour, start, 0, len(start) - 1, power.scale().to(x.dtype), c)
-    run(edge_loops.relu, x.flatten(0, -3), x.new_empty(0, *x.shape[-2:]), *constants, out.flatten(0, -3))
+def scaled_relu(x: Tensor, scale: Tensor, c: float) -> Tensor:
+    """`relu` for a scale that is known, without gradients."""
+    out, rows = fresh(x, *x.shape), x.flatten(0, -3)
+    neighbour, start = _blocks(rows)
+    run(edge_loops.relu, rows, rows[:0], neighbour, start, 0, len(start) - 1, scale, c, out.flatten(0, -3))
     return out
+
+
+def _forward(x: Tensor, mean: Tensor, power: Power, c: float) -> Tensor:
+    return scaled_relu(x, power.scale().to(x.dtype), c)
 
 
 def _backward(gradient: Tensor, x: Tensor, mean: Tensor, power: Power, c: float, own: bool) -> tuple:
