@@ -253,14 +253,14 @@ def longest_rows_back(h, matrix, start, weight, first, winner, gradient, of_h, o
                     order[place[winner[q, o]]] = o
                     place[winner[q, o]] += 1
             for n in range(place[end - begin]):
-                o = np.uint64(order[n])
-                r, u, v, t = np.uint64(begin + winner[q, o]), gradient[q, 0, o], gradient[q, 1, o], gradient[q, 2, o]
+                to = np.uint64(order[n])
+                r, u, v, t = np.uint64(begin + winner[q, to]), gradient[q, 0, to], gradient[q, 1, to], gradient[q, 2, to]
                 for c in range(channels):
-                    of_h[r, 0, c] += u * matrix[o, c]
-                    of_h[r, 1, c] += v * matrix[o, c]
-                    of_h[r, 2, c] += t * matrix[o, c]
+                    of_h[r, 0, c] += u * matrix[to, c]
+                    of_h[r, 1, c] += v * matrix[to, c]
+                    of_h[r, 2, c] += t * matrix[to, c]
                 for c in range(channels):
-                    own[o, c] += u * h[r, 0, c] + v * h[r, 1, c] + t * h[r, 2, c]
+                    own[to, c] += u * h[r, 0, c] + v * h[r, 1, c] + t * h[r, 2, c]
 
 
 @compiled
