@@ -83,8 +83,9 @@ def relu_back(y, z, neighbour, start, first, last, s, bound, gradient, share, st
     """
     gathered, inverse, zero = z.shape[0] > 0, y.dtype.type(1) / bound, y.dtype.type(0)
     tiny, channels = y.dtype.type(np.finfo(y.dtype).tiny), y.shape[2]
+    tasks = strips if gathered else last - first
     step = (channels + strips - 1) // strips if gathered else channels
-    for task in prange(strips if gathered else last - first):
+    for task in prange(tasks):
         a = np.uint64(task * step if gathered else 0)
         wide = np.uint64(max(min(step, channels - a), 0))
         work = np.empty((9, wide), y.dtype)  # e; what multiplies g; what multiplies e; the sum for s; those for z
