@@ -5,7 +5,7 @@ import torch
 
 from equivariance import generator
 from reqnn.kernels import products
-from reqnn.kernels.products import outer, pairs, times
+from reqnn.kernels.products import add_outer, add_times, outer, pairs, times
 
 
 def draw(shape, channels=24, dtype=torch.float32):
@@ -110,3 +110,14 @@ def test_all_pairs_of_rows(shape, calls):
     assert bool(calls) == (len(shape) > 1 and shape[-1] == 600)
     for fast, plain in zip(*results, strict=True):
         torch.testing.assert_close(fast, plain, rtol=1e-4, atol=1e-3)
+
+
+@torch.no_grad()
+def test_added_to_what_is_there():
+    rows, weight = draw((600, 3))
+    other = torch.randn(600, 3, 24, generator=generator(2))
+    total, weights = torch.ones(600, 3, 24), torch.ones(24, 40)
+    assert add_times(total, rows, weight) is total
+    torch.testing.assert_close(total, 1 + rows @ weight.T, rtol=1e-4, atol=1e-4)
+    assert add_outer(weights, other, rows) is weights
+    torch.testing.assert_close(weights, 1 + other.flatten(0, 1).T @ rows.flatten(0, 1), rtol=1e-4, atol=1e-3)

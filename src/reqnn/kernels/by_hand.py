@@ -67,4 +67,6 @@ def by_hand(
         twin: twin(*saved, *constants) gives the real outputs in plain torch, if gradients of gradients are wanted.
         reuses: whether `backward` takes `own`, which says that the gradient is a copy whose memory it may write to.
     """
+    if not torch.is_grad_enabled():
+        return forward(*tensors, *constants)
     return (_Once if twin is None else _Twice).apply(*tensors, _Halves(forward, backward, constants, twin, reuses))

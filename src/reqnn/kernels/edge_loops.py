@@ -74,30 +74,58 @@ def relu(y, z, neighbour, start, first, last, s, bound, out):  # type: ignore[no
 
 
 @loop(fastmath={"contract"})
-def relu_back(y, z, neighbour, start, first, last, s, bound, gradient, slopes):  # type: ignore[no-untyped-def]
-    """The derivative of `relu` by e, in place of the gradient, and by s, a sum per centre: (last - first, C).
+def relu_back(y, z, neighbour, start, first, last, s, bound, gradient, share, strips, of_y, of_z, slopes):  # type: ignore[no-untyped-def]
+    """The derivative of `relu` for a gradient, `share` times that of the rows: by s, a sum per centre (P, C), and by e.
 
-    The length also changes along e: s²⟨e, g⟩/(‖e‖·bound)·e; at e = 0 nothing flows.
+    The latter is added to of_y[j] and of_z[i], or if z is empty written to of_y (rows, 3, C). With d = ⟨e, g⟩ the length also
+    changes along e: s²·d/(‖e‖·bound)·e; at e = 0 nothing flows. Where several rows write to the same place, each of the
+    `strips` of channels is one task. Every inner loop writes to one array: with more of them it is not vectorised.
     """
-    channels, inverse, zero = np.uint64(y.shape[2]), y.dtype.type(1) / bound, y.dtype.type(0)
-    tiny = y.dtype.type(np.finfo(y.dtype).tiny)
-    for i in prange(first, last):
-        total = slopes[i - first]
-        total[:] = 0
-        for r in range(start[i], start[i + 1]):
-            j, k, q = _place(z, neighbour, r), np.uint64(i), np.uint64(r - start[first])
-            for c in range(channels):
-                d, e, f = _edge(y, z, j, k, c)
-                u, v, w = gradient[q, 0, c], gradient[q, 1, c], gradient[q, 2, c]
-                length, dot = np.sqrt(d * d + e * e + f * f), d * u + e * v + f * w
-                share = s[c] * length * inverse
-                shrinks = s[c] * length < bound
-                gain = s[c] * share if shrinks else s[c]
-                along = s[c] * s[c] * inverse * dot / max(length, tiny) if shrinks else zero
-                total[c] += (share + share) * dot if shrinks else dot
-                gradient[q, 0, c] = gain * u + along * d
-                gradient[q, 1, c] = gain * v + along * e
-                gradient[q, 2, c] = gain * w + along * f
+    gathered, inverse, zero = z.shape[0] > 0, y.dtype.type(1) / bound, y.dtype.type(0)
+    tiny, channels = y.dtype.type(np.finfo(y.dtype).tiny), y.shape[2]
+    tasks = strips if gathered else last - first
+    step = (channels + strips - 1) // strips if gathered else channels
+    for task in prange(tasks):
+        a = np.uint64(task * step if gathered else 0)
+        wide = np.uint64(max(min(step, channels - a), 0))
+        work = np.empty((9, wide), y.dtype)  # e; what multiplies g; what multiplies e; the sum for s; those for z
+        for i in range(first if gathered else first + task, last if gathered else first + task + 1):
+            k = np.uint64(i)
+            for n in range(5, 9):
+                for c in range(wide):
+                    work[n, c] = zero
+            for r in range(start[i], start[i + 1]):
+                j, q = np.uint64(neighbour[r]) if gathered else np.uint64(r), np.uint64(r - start[first])
+                for d in range(np.uint64(3)):
+                    if gathered:
+                        for c in range(wide):
+                            work[d, c] = y[j, d, a + c] + z[k, d, a + c]
+                    else:
+                        for c in range(wide):
+                            work[d, c] = y[j, d, c]
+                for c in range(wide):
+                    d, e, f, scale = work[0, c], work[1, c], work[2, c], s[a + c]
+                    dot = share * (d * gradient[q, 0, a + c] + e * gradient[q, 1, a + c] + f * gradient[q, 2, a + c])
+                    length = np.sqrt(d * d + e * e + f * f)
+                    shrink, shrinks = scale * length * inverse, scale * length < bound
+                    work[3, c] = share * (scale * shrink if shrinks else scale)
+                    work[4, c] = scale * scale * inverse * dot / max(length, tiny) if shrinks else zero
+                    work[5, c] += (shrink + shrink) * dot if shrinks else dot
+                for d in range(np.uint64(3)):
+                    if gathered:
+                        for c in range(wide):
+                            work[d, c] = work[3, c] * gradient[q, d, a + c] + work[4, c] * work[d, c]
+                            work[6 + d, c] += work[d, c]
+                        for c in range(wide):
+                            of_y[j, d, a + c] += work[d, c]
+                    else:
+                        for c in range(wide):
+                            of_y[q, d, c] = work[3, c] * gradient[q, d, c] + work[4, c] * work[d, c]
+            for c in range(wide):
+                slopes[k, a + c] = work[5, c]
+            for d in range(np.uint64(3 if gathered else 0)):
+                for c in range(wide):
+                    of_z[k, d, a + c] += work[6 + d, c]
 
 
 @loop()
@@ -201,32 +229,39 @@ def longest_rows_back(h, matrix, start, weight, first, winner, gradient, of_h, o
     Only winners have one: a sum over centres instead of a product over rows.
     """
     centres, _, outputs = gradient.shape
-    channels = h.shape[2]
+    channels = np.uint64(h.shape[2])
     size = (centres + of_matrix.shape[0] - 1) // of_matrix.shape[0]
     for task in prange(of_matrix.shape[0]):
-        own = of_matrix[task]
+        own, order = of_matrix[task], np.empty(outputs, np.uint32)
         for q in range(task * size, min((task + 1) * size, centres)):
-            begin = start[first + q] - start[first]
-            many = weight[start[first + q]]
-            if many != 1:  # the first row of a group that is not full
+            begin, end = start[first + q] - start[first], start[first + q + 1] - start[first]
+            its = weight[start[first + q] : start[first + q + 1]]
+            if its[0] != 1:  # the first row of a group that is not full
                 for part in range(3):
                     for c in range(channels):
-                        of_h[begin, part, c] *= many
+                        of_h[begin, part, c] *= its[0]
+            place = np.zeros(end - begin + 1, np.int64)  # outputs in the order of their winners: a row stays in the cache
             for o in range(outputs):
-                w, gw = matrix[o], own[o]
-                u, v, t = gradient[q, 0, o], gradient[q, 1, o], gradient[q, 2, o]
-                if winner[q, o] < 0:
-                    end = start[first + q + 1] - start[first]
-                    _tied_rows_back(
-                        h[begin:end], w, weight[start[first + q] : start[first + q + 1]], u, v, t, of_h[begin:end], gw
-                    )
-                    continue
-                row, given = h[begin + winner[q, o]], of_h[begin + winner[q, o]]
+                if winner[q, o] >= 0:
+                    place[winner[q, o] + 1] += 1
+                else:
+                    u, v, t = gradient[q, 0, o], gradient[q, 1, o], gradient[q, 2, o]
+                    _tied_rows_back(h[begin:end], matrix[o], its, u, v, t, of_h[begin:end], own[o])
+            for k in range(end - begin):
+                place[k + 1] += place[k]
+            for o in range(outputs):
+                if winner[q, o] >= 0:
+                    order[place[winner[q, o]]] = o
+                    place[winner[q, o]] += 1
+            for n in range(place[end - begin]):
+                to = np.uint64(order[n])
+                r, u, v, t = np.uint64(begin + winner[q, to]), gradient[q, 0, to], gradient[q, 1, to], gradient[q, 2, to]
                 for c in range(channels):
-                    given[0, c] += u * w[c]
-                    given[1, c] += v * w[c]
-                    given[2, c] += t * w[c]
-                    gw[c] += u * row[0, c] + v * row[1, c] + t * row[2, c]
+                    of_h[r, 0, c] += u * matrix[to, c]
+                    of_h[r, 1, c] += v * matrix[to, c]
+                    of_h[r, 2, c] += t * matrix[to, c]
+                for c in range(channels):
+                    own[to, c] += u * h[r, 0, c] + v * h[r, 1, c] + t * h[r, 2, c]
 
 
 @compiled

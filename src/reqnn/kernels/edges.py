@@ -31,11 +31,13 @@ from reqnn.kernels import edge_loops, tied
 from reqnn.kernels.by_hand import by_hand
 from reqnn.kernels.groups import Chunk, Groups
 from reqnn.kernels.power import Power
-from reqnn.kernels.products import outer, times
+from reqnn.kernels.products import add_outer, times
 from reqnn.kernels.rows import relu, relu_reference
 from reqnn.kernels.run import loops_run_on, run
+from reqnn.memory import fresh
 
 CENTRES = 16  # groups that are summed up before sums are added in float64
+NARROWEST = 16  # strip of channels that a task owns
 TASKS = 8  # partial sums of a weight gradient: a fixed number, so that the result does not depend on the threads
 
 
@@ -75,7 +77,7 @@ Rows = Iterable[tuple[Tensor, Chunk]]
 
 def chunks_of(y: Tensor, z: Tensor | None, power: Power, c: float, groups: Groups) -> Callable[[Chunk], Tensor]:
     """ReLU(s·e) of any chunk of rows, without gradients."""
-    scale, z = power.scale().to(y.dtype), or_empty(y, z)
+    scale, y, z = power.scale().to(y.dtype), y.detach(), or_empty(y, z).detach()
 
     def relu_of(chunk: Chunk) -> Tensor:
         out = y.new_empty(len(chunk), 3, y.shape[2])
@@ -109,8 +111,8 @@ class Ends:
     """Gradients of edges, a chunk of rows at a time, on their way to y and z."""
 
     def __init__(self, y: Tensor, z: Tensor) -> None:
-        self.y, self.z, self.gathered = y, z, len(z) > 0
-        self.of_y = torch.zeros_like(y) if self.gathered else torch.empty_like(y)
+        self.y, self.z, self.gathered = y.detach(), z.detach(), len(z) > 0
+        self.of_y = torch.zeros_like(y) if self.gathered else fresh(y, *y.shape)
         self.of_z = torch.zeros_like(z)
 
     def room(self, chunk: Chunk) -> Tensor:
@@ -126,21 +128,20 @@ class Ends:
 class _Pull(Ends):
     """The way back through ReLU(s·e), a chunk of rows at a time, to y, z and the statistic."""
 
-    def __init__(self, y: Tensor, z: Tensor, power: Power, c: float) -> None:
+    def __init__(self, y: Tensor, z: Tensor, power: Power, c: float, groups: Groups) -> None:
         super().__init__(y, z)
         self.power, self.c, self.scale = power, c, power.scale().to(y.dtype)
-        self.slopes = torch.zeros(y.shape[2], dtype=torch.float64)
+        self.slopes = y.new_empty(groups.centres, y.shape[2])
 
-    def take(self, of_h: Tensor, chunk: Chunk) -> None:
-        """Pass the gradient of h on; it is overwritten."""
-        slopes = self.y.new_empty(chunk.last - chunk.first, self.y.shape[2])
-        run(edge_loops.relu_back, self.y, self.z, *chunk.where, self.scale, self.c, of_h, slopes)
-        self.slopes += slopes.double().sum(0)
-        super().take(of_h, chunk)
+    def take(self, of_h: Tensor, chunk: Chunk, share: float = 1.0) -> None:
+        """Pass the gradient of h, `share` times of_h, on."""
+        strips = min(torch.get_num_threads(), -(-self.y.shape[2] // NARROWEST))
+        to = (self.of_y if self.gathered else self.of_y[chunk.part], self.of_z, self.slopes)
+        run(edge_loops.relu_back, self.y, self.z, *chunk.where, self.scale, self.c, of_h, share, strips, *to)
 
     def finish(self, mean: Tensor, groups: Groups, *of_weight: Tensor) -> tuple[Tensor | None, ...]:
         """The gradients of y, z, the weight if there is one, and the mean."""
-        of_mean = self.power.pull(self.slopes)
+        of_mean = self.power.pull(self.slopes.sum(0, dtype=torch.float64))
         if not self.power.count:
             return self.of_y, self.of_z, *of_weight, of_mean.to(mean.dtype)
         extra = self.power.share(of_mean).to(self.y.dtype)
@@ -153,7 +154,7 @@ class _Pull(Ends):
 
 def product(rows: Rows, weight: Tensor, groups: Groups, sums: Tensor | None = None) -> Tensor:
     """W·h of all rows, (R, 3, O); `sums` as in `joined`."""
-    out = weight.new_empty(groups.rows, 3, len(weight))
+    out = fresh(weight, groups.rows, 3, len(weight))
     return joined(((times(h, weight, out[chunk.part]), chunk) for h, chunk in rows), out, groups, sums)
 
 
@@ -161,9 +162,9 @@ def product_back(gradient: Tensor, rows: Rows, weight: Tensor, pull: Any) -> Ten
     """The way back through `product`: the gradient of W; that of h is passed to `pull`."""
     of_weight, back = torch.zeros_like(weight), weight.T.contiguous()
     for h, chunk in rows:
-        given, of_h = gradient[chunk.part], pull.room(chunk)
-        of_weight += outer(given, h)
-        pull.take(times(given, back, of_h), chunk)
+        given = gradient[chunk.part]
+        add_outer(of_weight, given, h)
+        pull.take(times(given, back), chunk)
     return of_weight
 
 
@@ -175,7 +176,7 @@ def _linear(
 
 def _linear_back(gradient: Tensor, *saved: Any) -> tuple:
     y, z, weight, mean, power, c, groups, _ = saved
-    pull = _Pull(y, z, power, c)
+    pull = _Pull(y, z, power, c, groups)
     of_weight = product_back(gradient, _chunks(y, z, power, c, groups), weight, pull)
     return pull.finish(mean, groups, of_weight)
 
@@ -201,7 +202,7 @@ Activated = tuple[Tensor, Tensor | None, Groups, Power, float]
 def _total(*inputs: Any) -> Tensor:
     y, z, _, v, w, _, (groups, power, c), (others, scale, bound), factor = inputs
     one, two = chunks_of(y, z, power, c, groups), chunks_of(v, w, scale, bound, others)
-    out = y.new_empty(groups.rows, *y.shape[1:])
+    out = fresh(y, groups.rows, *y.shape[1:])
     for chunk in groups.chunks():
         torch.add(one(chunk), two(chunk), alpha=factor, out=out[chunk.part])
     return out
@@ -209,11 +210,10 @@ def _total(*inputs: Any) -> Tensor:
 
 def _total_back(gradient: Tensor, *saved: Any) -> tuple:
     y, z, mean, v, w, average, (groups, power, c), (others, scale, bound), factor = saved
-    one, two = _Pull(y, z, power, c), _Pull(v, w, scale, bound)
+    one, two = _Pull(y, z, power, c, groups), _Pull(v, w, scale, bound, others)
     for chunk in groups.chunks():
         for pull, its, share in ((one, groups, 1.0), (two, others, factor)):
-            of_h = pull.room(chunk)
-            pull.take(torch.mul(gradient[chunk.part], share, out=of_h), chunk.of(its))
+            pull.take(gradient[chunk.part], chunk.of(its), share)
     return *one.finish(mean, groups), *two.finish(average, others)
 
 
@@ -285,16 +285,16 @@ def _longest_linear(
 
 def _longest_linear_back(of_out: Tensor, of_sums: Tensor, *saved: Any) -> tuple:
     y, z, weight, mean, winner, power, c, groups = saved
-    pull, tilted = _Pull(y, z, power, c), weight * (2 * of_sums).to(y.dtype)[:, None]
+    pull, tilted = _Pull(y, z, power, c, groups), weight * (2 * of_sums).to(y.dtype)[:, None]
     square = weight.T @ tilted  # Wᵀ t W, symmetric
     gram, partial = torch.zeros_like(square), y.new_zeros(TASKS, *weight.shape)
     for h, chunk in _chunks(y, z, power, c, groups):
-        of_h, firsts = pull.room(chunk), groups.start[chunk.centres]
-        gram += outer(h, h)
+        firsts = groups.start[chunk.centres]
+        add_outer(gram, h, h)
         if groups.padded:  # the first row of a group that is not full counts more than once
             heavy = h[firsts - chunk.part.start]
-            gram += outer(heavy * (groups.weight[firsts] - 1)[:, None, None], heavy)
-        times(h, square, of_h)
+            add_outer(gram, heavy * (groups.weight[firsts] - 1)[:, None, None], heavy)
+        of_h = times(h, square)
         given = (winner[chunk.centres], of_out[chunk.centres], of_h, partial)
         run(edge_loops.longest_rows_back, h, weight, groups.start, groups.weight, chunk.first, *given)
         pull.take(of_h, chunk)
@@ -351,9 +351,9 @@ def _outer_sum(y: Tensor, z: Tensor, w: Tensor, mean: Tensor, power: Power, c: f
 def _outer_sum_back(
     gradient: Tensor, y: Tensor, z: Tensor, w: Tensor, mean: Tensor, power: Power, c: float, groups: Groups
 ) -> tuple:
-    pull, of_w = _Pull(y, z, power, c), torch.zeros_like(w)
+    pull, of_w = _Pull(y, z, power, c, groups), torch.zeros_like(w)
     for h, chunk in _chunks(y, z, power, c, groups):
-        pull.take(summed_outer_back(gradient, h, w, of_w, pull.room(chunk), chunk), chunk)
+        pull.take(summed_outer_back(gradient, h, w, of_w, torch.empty_like(h), chunk), chunk)
     return pull.finish(mean, groups, of_w)
 
 

@@ -25,6 +25,7 @@ from reqnn.kernels.edges import Ends, or_empty, rows
 from reqnn.kernels.full_rows import gate, unit_reference
 from reqnn.kernels.groups import Chunk, Groups
 from reqnn.kernels.run import loops_run_on, run
+from reqnn.memory import fresh
 
 BLOCK = 64  # rows that are summed up before sums are added in float64
 
@@ -89,25 +90,24 @@ def imaginary_reference(u: Tensor, e: Tensor, activation: Activation) -> Tensor:
 class Pull(Ends):
     """The way back through `activated` or `pooled`, a chunk of rows at a time, to s, y, z, scale and shift."""
 
-    def __init__(self, before: tuple[Tensor, ...], activation: Activation) -> None:
+    def __init__(self, before: tuple[Tensor, ...], activation: Activation, groups: Groups) -> None:
         s, y, z, scale, shift = before
         super().__init__(y, z)
         self.s, self.affine, self.activation = s, (scale, shift), activation
-        self.of_s, self.sums = torch.empty_like(s), torch.zeros(2, s.shape[1], dtype=torch.float64)
+        self.of_s, self.sums = fresh(s, *s.shape), s.new_empty(groups.centres, 2, s.shape[1])
 
     def activation_back(self, of_real: Tensor, of_imaginary: Tensor, chunk: Chunk, winner: Tensor | None = None) -> None:
         """Pass gradients on: those of these rows, or with the winners those of all centres."""
-        of_e, sums = self.room(chunk), self.s.new_empty(chunk.last - chunk.first, *self.sums.shape)
+        of_e = self.room(chunk)
         winner = torch.empty(0, self.s.shape[1], dtype=torch.int32) if winner is None else winner
-        given = (winner, of_real, of_imaginary, self.of_s[chunk.part], of_e, sums)
+        given = (winner, of_real, of_imaginary, self.of_s[chunk.part], of_e, self.sums[chunk.centres])
         constants = (*chunk.counted, *self.affine, *self.activation.constants)
         run(full_edge_loops.pull, self.s, self.y, self.z, *constants, *given)
         self.take(of_e, chunk)
-        self.sums += sums.double().sum(0)
 
     def finish(self, groups: Groups) -> tuple[Tensor, ...]:
         """The gradients of s, y, z, scale and shift."""
-        of_shift, of_scale = self.sums
+        of_shift, of_scale = self.sums.sum(0, dtype=torch.float64)
         if self.activation.measured is not None:
             a, b = (x.to(self.s.dtype) for x in self.activation.measured.share(self.affine[0].double(), of_scale, of_shift))
             for chunk in groups.chunks():
@@ -137,7 +137,7 @@ def activated_rows(
 ) -> tuple[Tensor, Tensor]:
     """Both parts of a chunk of rows, without gradients; of s, y and z, s and, if z is empty, y are of these rows only."""
     s = parts[0]
-    real, imaginary = torch.empty_like(s), s.new_empty(s.shape[0], 3, s.shape[1])
+    real, imaginary = fresh(s, *s.shape), fresh(s, s.shape[0], 3, s.shape[1])
     constants = (*chunk.where, scale, shift, *activation.constants)
     run(full_edge_loops.activate, *parts, *constants, real, imaginary)
     return real, imaginary
@@ -151,7 +151,7 @@ def _activated(
 
 def _activated_back(of_real: Tensor, of_imaginary: Tensor, *saved: Any) -> tuple[Tensor, ...]:
     *before, activation, groups = saved
-    pull = Pull((*before,), activation)
+    pull = Pull((*before,), activation, groups)
     for chunk in groups.chunks():
         pull.activation_back(of_real[chunk.part], of_imaginary[chunk.part], chunk)
     return pull.finish(groups)
@@ -192,7 +192,7 @@ def _pooled(
 
 def _pooled_back(of_largest: Tensor, of_imaginary: Tensor, *saved: Any) -> tuple[Tensor, ...]:
     *before, winner, activation, groups = saved
-    pull = Pull((*before,), activation)
+    pull = Pull((*before,), activation, groups)
     for chunk in groups.chunks():
         pull.activation_back(of_largest, of_imaginary, chunk, winner)
     return pull.finish(groups)

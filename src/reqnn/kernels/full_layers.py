@@ -27,8 +27,9 @@ from reqnn.kernels.edges import Ends, rows, summed_outer_back, summed_outer_of
 from reqnn.kernels.full_edges import Activated, Pull, activated, activated_of, as_loops_want
 from reqnn.kernels.full_rows import invariants_reference
 from reqnn.kernels.groups import Chunk, Groups
-from reqnn.kernels.products import outer, times
+from reqnn.kernels.products import add_outer, add_times, times
 from reqnn.kernels.run import loops_run_on, run
+from reqnn.memory import fresh
 
 
 @dataclass(frozen=True, eq=False)
@@ -79,7 +80,7 @@ def _first_of(
 
 
 def _first(p: Tensor, q: Tensor, a: Tensor, b: Tensor, weight: Tensor, count: int, groups: Groups) -> Tensor:
-    out = p.new_empty(groups.rows, weight.shape[0])
+    out = fresh(p, groups.rows, weight.shape[0])
     for chunk in groups.chunks():
         _first_of(p, q, a, b, weight, count, chunk, out[chunk.part])
     return out
@@ -92,7 +93,7 @@ def _first_back(
     back = weight.T.contiguous()
     for chunk in groups.chunks():
         given, of_e = gradient[chunk.part], ends.room(chunk)
-        of_weight += outer(given, _invariants(p, q, count, chunk))
+        add_outer(of_weight, given, _invariants(p, q, count, chunk))
         run(full_edge_loops.invariants_back, p, q, *chunk.where, count, times(given, back), of_e)
         ends.take(of_e, chunk)
         run(edge_loops.add_to_ends, given[:, None], *chunk.where, of_a[:, None], of_b[:, None])
@@ -112,13 +113,13 @@ def products(
 ) -> tuple[Tensor, Tensor]:
     """s′ and v′ of rows, without gradients."""
     w, v, _, u, b = weights
-    return times(real, w, out[0]).add_(times(found, u)).add_(b), times(imaginary, v, out[1])
+    return add_times(times(real, w, out[0]), found, u).add_(b), times(imaginary, v, out[1])
 
 
 def _linear(*inputs: Any) -> tuple[Tensor, Tensor]:
     before, weights, (activation, count, groups) = inputs[:5], inputs[5:10], inputs[10:]
-    out = before[0].new_empty(groups.rows, weights[0].shape[0])
-    vectors = before[0].new_empty(groups.rows, 3, weights[0].shape[0])
+    out = fresh(before[0], groups.rows, weights[0].shape[0])
+    vectors = fresh(before[0], groups.rows, 3, weights[0].shape[0])
     for chunk in groups.chunks():
         real, imaginary = activated_of(before, activation, chunk)
         _, found = maps_of(imaginary, weights[2], count)
@@ -128,21 +129,28 @@ def _linear(*inputs: Any) -> tuple[Tensor, Tensor]:
 
 def _linear_back(given_s: Tensor, given_v: Tensor, *inputs: Any) -> tuple[Tensor, ...]:
     before, weights, (activation, count, groups) = inputs[:5], inputs[5:10], inputs[10:]
-    of_w, of_v, of_p, of_u, of_b = of_weights = [torch.zeros_like(weight) for weight in weights]
-    pull, p, (w, v, p_back, u) = Pull((*before,), activation), weights[2], (weight.T.contiguous() for weight in weights[:4])
+    of_w, of_v, of_p, of_u = (torch.zeros_like(weight) for weight in weights[:4])
+    pull, p, (w, v, p_back, u) = (
+        Pull((*before,), activation, groups),
+        weights[2],
+        (weight.T.contiguous() for weight in weights[:4]),
+    )
     for chunk in groups.chunks():
         real, imaginary = activated_of(before, activation, chunk)
         maps, found = maps_of(imaginary, p, count)
         of_real, of_vector, of_maps = given_s[chunk.part], given_v[chunk.part], torch.empty_like(maps)
         run(full_loops.row_invariants_back, maps, count, times(of_real, u), of_maps)
-        of_w += outer(of_real, real)
-        of_u += outer(of_real, found)
-        of_b += of_real.sum(0)
-        of_v += outer(of_vector, imaginary)
-        of_p += outer(of_maps, imaginary)
-        of_imaginary = times(of_vector, v).add_(times(of_maps, p_back))
+        for total, a, b in (
+            (of_w, of_real, real),
+            (of_u, of_real, found),
+            (of_v, of_vector, imaginary),
+            (of_p, of_maps, imaginary),
+        ):
+            add_outer(total, a, b)
+        of_imaginary = add_times(times(of_vector, v), of_maps, p_back)
         pull.activation_back(times(of_real, w), of_imaginary, chunk)
-    return *pull.finish(groups), *of_weights
+    of_b = given_s.sum(0)
+    return *pull.finish(groups), of_w, of_v, of_p, of_u, of_b
 
 
 def linear(before: Activated, weights: tuple[Tensor, ...], count: int) -> tuple[Tensor, Tensor]:
@@ -159,8 +167,8 @@ def linear(before: Activated, weights: tuple[Tensor, ...], count: int) -> tuple[
 
 def _total(*inputs: Any) -> tuple[Tensor, Tensor]:
     one, two, (activation, groups, other, others), factor = inputs[:5], inputs[5:10], inputs[10], inputs[11]
-    out = inputs[0].new_empty(groups.rows, inputs[0].shape[1])
-    vectors = out.new_empty(groups.rows, 3, out.shape[1])
+    out = fresh(inputs[0], groups.rows, inputs[0].shape[1])
+    vectors = fresh(out, groups.rows, 3, out.shape[1])
     for chunk in groups.chunks():
         parts = zip(activated_of(one, activation, chunk), activated_of(two, other, chunk.of(others)), strict=True)
         for whole, (a, b) in zip((out, vectors), parts, strict=True):
@@ -170,7 +178,7 @@ def _total(*inputs: Any) -> tuple[Tensor, Tensor]:
 
 def _total_back(of_real: Tensor, of_imaginary: Tensor, *saved: Any) -> tuple[Tensor, ...]:
     one, two, (activation, groups, other, others), factor = saved[:5], saved[5:10], saved[10], saved[11]
-    pulls = Pull(one, activation), Pull(two, other)
+    pulls = Pull(one, activation, groups), Pull(two, other, others)
     for chunk in groups.chunks():
         real, imaginary = of_real[chunk.part], of_imaginary[chunk.part]
         pulls[0].activation_back(real, imaginary, chunk)
@@ -206,7 +214,7 @@ def _outer_sum(*inputs: Any) -> tuple[Tensor, Tensor]:
 
 def _outer_sum_back(of_real: Tensor, of_imaginary: Tensor, *inputs: Any) -> tuple[Tensor, ...]:
     before, w, activation, groups = inputs[:5], *inputs[5:]
-    pull, of_w = Pull((*before,), activation), torch.zeros_like(w)
+    pull, of_w = Pull((*before,), activation, groups), torch.zeros_like(w)
     for chunk in groups.chunks():
         parts = zip((of_real, of_imaginary), activated_of(before, activation, chunk), strict=True)
         real, imaginary = (summed_outer_back(given, h, w, of_w, torch.empty_like(h), chunk) for given, h in parts)

@@ -13,6 +13,7 @@ from reqnn.kernels import full_loops
 from reqnn.kernels.by_hand import by_hand
 from reqnn.kernels.rows import safe_sqrt
 from reqnn.kernels.run import run
+from reqnn.memory import fresh
 
 
 def invariants_reference(maps: Tensor, count: int) -> Tensor:
@@ -45,13 +46,13 @@ def unit_reference(imaginary: Tensor, eps: float) -> Tensor:
 
 
 def _invariants(maps: Tensor, count: int) -> Tensor:
-    out = maps.new_empty(*maps.shape[:-2], maps.shape[-1])
+    out = fresh(maps, *maps.shape[:-2], maps.shape[-1])
     run(full_loops.row_invariants, maps.flatten(0, -3), count, out.flatten(0, -2))
     return out
 
 
 def _invariants_back(gradient: Tensor, maps: Tensor, count: int) -> tuple[Tensor]:
-    out = torch.empty_like(maps)
+    out = fresh(maps, *maps.shape)
     run(full_loops.row_invariants_back, maps.flatten(0, -3), count, gradient.flatten(0, -2), out.flatten(0, -3))
     return (out,)
 
@@ -63,13 +64,13 @@ def invariants(maps: Tensor, count: int) -> Tensor:
 
 
 def _unit(imaginary: Tensor, eps: float) -> Tensor:
-    out = torch.empty_like(imaginary)
+    out = fresh(imaginary, *imaginary.shape)
     run(full_loops.unit, imaginary.flatten(0, -3), eps, out.flatten(0, -3))
     return out
 
 
 def _unit_back(gradient: Tensor, imaginary: Tensor, eps: float) -> tuple[Tensor]:
-    out = torch.empty_like(imaginary)
+    out = fresh(imaginary, *imaginary.shape)
     run(full_loops.unit_back, imaginary.flatten(0, -3), eps, gradient.flatten(0, -3), out.flatten(0, -3))
     return (out,)
 
@@ -81,13 +82,13 @@ def unit(imaginary: Tensor, eps: float) -> Tensor:
 
 
 def _gated(real: Tensor, imaginary: Tensor) -> Tensor:
-    out = torch.empty_like(imaginary)
+    out = fresh(imaginary, *imaginary.shape)
     run(full_loops.gated, real.flatten(0, -2), imaginary.flatten(0, -3), out.flatten(0, -3))
     return out
 
 
 def _gated_back(gradient: Tensor, real: Tensor, imaginary: Tensor, own: bool) -> tuple[Tensor, Tensor]:
-    of_real, of_imaginary = torch.empty_like(real), gradient if own else torch.empty_like(imaginary)
+    of_real, of_imaginary = fresh(real, *real.shape), gradient if own else fresh(imaginary, *imaginary.shape)
     rows = (real.flatten(0, -2), imaginary.flatten(0, -3), gradient.flatten(0, -3))
     run(full_loops.gated_back, *rows, of_real.flatten(0, -2), of_imaginary.flatten(0, -3))
     return of_real, of_imaginary

@@ -40,6 +40,21 @@ def times(rows: Tensor, weight: Tensor, out: Tensor | None = None) -> Tensor:
     return found
 
 
+def add_times(total: Tensor, rows: Tensor, weight: Tensor) -> Tensor:
+    """total += x·Wᵀ for every row, without gradients. Shapes: rows (*, C), weight (O, C), total (*, O)"""
+    if _onednn_serves(rows, weight, min(weight.shape)):
+        return total.add_(_linear(rows, weight))
+    total.view(-1, len(weight)).addmm_(rows.flatten(0, -2), weight.T)
+    return total
+
+
+def add_outer(total: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """total += Σ a ⊗ b over all rows, without gradients. Shapes: a (*, O), b (*, C), total (O, C)"""
+    if _onednn_serves(a, b, min(a.shape[-1], b.shape[-1])):
+        return total.add_(outer(a, b))
+    return total.addmm_(a.reshape(-1, a.shape[-1]).T, b.reshape(-1, b.shape[-1]))
+
+
 def pairs(a: Tensor, b: Tensor) -> Tensor:
     """⟨a_n, b_m⟩ of all pairs of rows, matrix by matrix. Shapes: a (*, N, D), b (*, M, D) → (*, N, M)"""
     alike = a.shape[:-2] == b.shape[:-2] and a.numel() > 0 and a.dim() > 2

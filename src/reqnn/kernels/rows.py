@@ -20,6 +20,7 @@ from reqnn.kernels import edge_loops, row_loops, tied
 from reqnn.kernels.by_hand import by_hand
 from reqnn.kernels.power import Power
 from reqnn.kernels.run import loops_run_on, run
+from reqnn.memory import fresh
 
 
 def safe_sqrt(square: Tensor) -> Tensor:
@@ -61,8 +62,9 @@ def total_power(rows: Tensor) -> Tensor:
 
 def _blocks(rows: Tensor) -> tuple[Tensor, Tensor]:
     """Rows that are stored as the groups that loops on edges want: neighbours, which nobody reads, and the first of each."""
-    start = torch.arange(0, len(rows) + BLOCK, BLOCK).clamp(max=len(rows))
-    return torch.empty(len(rows), dtype=torch.int32), start
+    start = torch.arange(0, len(rows) + BLOCK, BLOCK)
+    start[-1] = len(rows)
+    return torch.empty(0, dtype=torch.int32), start
 
 
 def relu_reference(x: Tensor, scale: Tensor, c: float) -> Tensor:
@@ -79,15 +81,20 @@ def to_real_reference(x: Tensor, scale: Tensor, c: float) -> Tensor:
     return relu_reference(x, scale, c).square().sum(-2).movedim(-1, 1)
 
 
-def _forward(x: Tensor, mean: Tensor, power: Power, c: float) -> Tensor:
-    out, (neighbour, start) = torch.empty_like(x), _blocks(x.flatten(0, -3))
-    constants = (neighbour, start, 0, len(start) - 1, power.scale().to(x.dtype), c)
-    run(edge_loops.relu, x.flatten(0, -3), x.new_empty(0, *x.shape[-2:]), *constants, out.flatten(0, -3))
+def scaled_relu(x: Tensor, scale: Tensor, c: float) -> Tensor:
+    """`relu` for a scale that is known, without gradients."""
+    out, rows = fresh(x, *x.shape), x.flatten(0, -3)
+    neighbour, start = _blocks(rows)
+    run(edge_loops.relu, rows, rows[:0], neighbour, start, 0, len(start) - 1, scale, c, out.flatten(0, -3))
     return out
 
 
+def _forward(x: Tensor, mean: Tensor, power: Power, c: float) -> Tensor:
+    return scaled_relu(x, power.scale().to(x.dtype), c)
+
+
 def _backward(gradient: Tensor, x: Tensor, mean: Tensor, power: Power, c: float, own: bool) -> tuple:
-    rows, scale, out = x.flatten(0, -3), power.scale().to(x.dtype), gradient if own else torch.empty_like(x)
+    rows, scale, out = x.flatten(0, -3), power.scale().to(x.dtype), gradient if own else fresh(x, *x.shape)
     gradient = gradient.flatten(0, -3)
     extra, returned = torch.zeros_like(scale), None
     if power.count or mean.requires_grad:
@@ -139,7 +146,7 @@ def _longest_back(
     gradient: Tensor, of_mean: Tensor, x: Tensor, mean: Tensor, winner: Tensor, axis: int, power: Power
 ) -> tuple[Tensor, Tensor | None]:
     extra = power.share(of_mean).to(x.dtype) if power.count else torch.zeros(x.shape[-1], dtype=x.dtype)
-    size, inner, out = x.shape[axis], x.shape[axis + 1 : -2].numel(), torch.empty_like(x)
+    size, inner, out = x.shape[axis], x.shape[axis + 1 : -2].numel(), fresh(x, *x.shape)
     rows = (x.flatten(0, -3), inner, size, winner.flatten(0, -2), gradient.flatten(0, -3), extra)
     run(row_loops.longest_backward, *rows, out.flatten(0, -3))
     return out, None if power.count else of_mean

@@ -59,9 +59,12 @@ def plain_torch_now() -> bool:
 
 def run(loop: Loop, *arguments: Any) -> None:
     """Call a loop on as many threads as torch uses; numbers take the dtype of the first tensor."""
-    arrays = [value.detach().numpy() if isinstance(value, Tensor) else value for value in arguments]
-    dtype = arrays[0].dtype.type
-    values = [dtype(value) if isinstance(value, float) else value for value in arrays]
+    values: list[Any] = []
+    for value in arguments:
+        if isinstance(value, Tensor):
+            values.append((value.detach() if value.requires_grad else value).numpy())
+        else:
+            values.append(values[0].dtype.type(value) if isinstance(value, float) else value)
     if torch.get_num_threads() == 1:
         loop.alone(*values)
         return

@@ -26,6 +26,7 @@ from reqnn.kernels.edges import CENTRES, Ends, Rows, or_empty, product, product_
 from reqnn.kernels.groups import Chunk, Groups
 from reqnn.kernels.rows import safe_sqrt
 from reqnn.kernels.run import loops_run_on, run
+from reqnn.memory import fresh
 
 
 def _lengths(y: Tensor, z: Tensor, groups: Groups) -> Tensor:
@@ -105,10 +106,6 @@ class _Pull:
         self.edges, self.directions = Ends(y, z), Ends(yk, zk)
         self.sums = torch.zeros(2, len(scale), dtype=torch.float64)
 
-    def room(self, chunk: Chunk) -> Tensor:
-        """Where the gradient of these rows may be written."""
-        return self.edges.y.new_empty(len(chunk), *self.edges.y.shape[1:])
-
     def take(self, gradient: Tensor, chunk: Chunk) -> None:
         """Pass the gradient of a chunk on; if pooled, it is that of all centres."""
         of_e, of_k = self.edges.room(chunk), self.directions.room(chunk)
@@ -126,7 +123,7 @@ class _Pull:
 
 def _activated(*inputs: Any) -> Tensor:
     *tensors, groups = inputs
-    out: Tensor = tensors[0].new_empty(groups.rows, *tensors[0].shape[1:])
+    out = fresh(tensors[0], groups.rows, *tensors[0].shape[1:])
     run(vector_loops.activate, *tensors, *groups.whole.where, out)
     return out
 

@@ -19,6 +19,7 @@ from reqnn.kernels.full_edges import Activation, Measured
 from reqnn.kernels.full_layers import First
 from reqnn.kernels.groups import Chunk
 from reqnn.kernels.run import loops_run_on
+from reqnn.memory import fresh
 from reqnn.nn.on_groups import OnGroups, Step, Steps, placed
 from reqnn.tensor.gathered import Gathered, Summed, Waiting
 from reqnn.tensor.quaternion_tensor import GradMode
@@ -106,7 +107,7 @@ class FullGrouped(OnGroups):
 
     def new_empty(self, *shape: int) -> Tensor:
         """A tensor with the dtype and device of the rows."""
-        return self.like.new_empty(shape)
+        return fresh(self.like, *shape)
 
     def stored(self) -> tuple[Tensor, Tensor, Tensor | None]:
         """s, y and z; computed now, and once."""

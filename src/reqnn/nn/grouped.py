@@ -23,8 +23,9 @@ from reqnn.kernels import edges, rows
 from reqnn.kernels.groups import Chunk, Groups
 from reqnn.kernels.power import Power
 from reqnn.kernels.products import times
-from reqnn.kernels.rows import from_rows, relu
+from reqnn.kernels.rows import from_rows, scaled_relu
 from reqnn.kernels.run import loops_run_on
+from reqnn.memory import fresh
 from reqnn.nn.deferred import scaled
 from reqnn.nn.on_groups import OnGroups, Step, Steps, placed
 from reqnn.tensor import Context
@@ -138,7 +139,7 @@ class Grouped(OnGroups):
 
     def new_empty(self, *shape: int) -> Tensor:
         """A tensor with the dtype and device of the rows."""
-        return self._like.new_empty(shape)
+        return fresh(self._like, *shape)
 
     @property
     def pending(self) -> bool:
@@ -211,8 +212,8 @@ class Grouped(OnGroups):
         def make() -> Callable[[Chunk], Tensor]:
             if isinstance(self.layer, Edges):
                 return edges.chunks_of(self.layer.y, self.layer.z, self.power(), self.c, self.groups)
-            plain, power = self._plain(steps), self.power()
-            return lambda chunk: relu(plain(chunk), power, self.c)
+            plain, scale = self._plain(steps), self.power().scale().to(self._like.dtype)
+            return lambda chunk: scaled_relu(plain(chunk), scale, self.c)
 
         return steps.of((id(self.cell), id(self.norm), self.c), make)
 

@@ -19,6 +19,7 @@ from reqnn.kernels.edges import outer_sum, weighted_sum
 from reqnn.kernels.power import Power
 from reqnn.kernels.products import times
 from reqnn.kernels.vector_edges import Pending
+from reqnn.memory import fresh
 from reqnn.nn.grouped import Edges, grouped
 from reqnn.nn.on_groups import OnGroups
 from reqnn.tensor.gathered import Gathered, Summed, Waiting, form_of
@@ -68,7 +69,7 @@ class VectorGrouped(OnGroups):
 
     def new_empty(self, *shape: int) -> Tensor:
         """A tensor with the dtype and device of the rows."""
-        return self.y.new_empty(shape)
+        return fresh(self.y, *shape)
 
     def values(self) -> Tensor:
         """All rows, (R, 3, C)."""

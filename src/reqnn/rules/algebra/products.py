@@ -45,7 +45,10 @@ def _real_product(parts: Tensor, weight: Tensor, first: bool) -> Tensor:
     """parts @ weight or weight @ parts; the three parts side by side, so that a stack of matrices is not repeated for them."""
     if weight.dim() == 2 or parts.dim() < 4:
         return parts @ weight if first else weight @ parts
-    rows = parts.movedim(0, -2)  # (*, N, 3, C)
+    rows = parts.movedim((0, -2), (-2, -1))  # as layers leave them, (*, N, 3, C)
+    if first and rows.is_contiguous():
+        return (weight.mT @ rows.flatten(-2)).unflatten(-1, rows.shape[-2:]).movedim((-2, -1), (0, -2))
+    rows = parts.movedim(0, -2)
     if first:
         return (rows.flatten(-3, -2) @ weight).unflatten(-2, (-1, len(parts))).movedim(-2, 0)
     return (weight @ rows.flatten(-2)).unflatten(-1, (len(parts), -1)).movedim(-2, 0)
