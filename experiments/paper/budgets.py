@@ -124,7 +124,7 @@ WIDE = Budget(
     cells={
         "modelnet40/dgcnn": {"epochs": 48},
         "modelnet40/pointconv": {"epochs": 24},
-        "modelnet40/pointnet2": {"epochs": 16, "rule_options": {"c": 1.0}},  # with c = 0.1 nearly linear between its three poolings
+        "modelnet40/pointnet2": {"epochs": 16, "rule_options": {"c": 1.0}},  # docs/experiments.md
         "3d-mnist": {"epochs": 30},
         "3d-mnist/pointnet2": {"rule_options": {"c": 1.0}},
     },
