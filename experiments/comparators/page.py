@@ -152,7 +152,7 @@ def revised_table(points: Tensor) -> Table:
             "frame; Point2Sequence's LSTM reads squared norms of quaternion features; RS-CNN lifts offsets in both layers.",
             f"The PCA frames of {int(frame_ambiguity(points).sum())} of the {len(points)} shapes are ambiguous (symmetry).",
             "PRIN and QE-Capsule are refused by `reqnn.revise`: single coordinates choose the cells of a grid, and a "
-            'covariance matrix gives frames. The error says so, and names the way out, `rules="frames"`.',
+            'mask compares the entries of frames with 0. The error says so, and names the way out, `rules="frames"`.',
         ],
     )
 
