@@ -274,5 +274,5 @@ def table(records: list[Record]) -> Table:
         notes.append(
             f"{what}: {listed}. torch.compile compiles the network; it does not take a pt2 file (inductor refuses its loop)."
         )
-    notes += [f"Refused: {', '.join(names)}: {why}" for why, names in refused.items()]
+    notes += [f"Refused: {', '.join(names)}: `{why}`" for why, names in refused.items()]
     return Table("export", "Exported files", columns, rows, records, notes=notes)
