@@ -39,6 +39,7 @@ def cells() -> list[dict]:
     return [
         {
             "name": name_of(method, fraction),
+            "result": f"results/data_efficiency.json#{name_of(method, fraction)}",
             "purpose": f"{title}, {fraction:.0%} of the training shapes",
             "target": None,
             "arguments": [*arguments, *SHARED, "--fraction", str(fraction), "--epochs", str(epochs)],

@@ -13,8 +13,7 @@ from experiments.data_efficiency.cells import EPOCHS, METHODS, name_of
 from experiments.harness.table import Cell, Table
 from reqnn.commands.base import OK, Command, console, show_written
 
-CELLS = "experiments/data_efficiency/cells.json"
-TRAIN = f"python -m experiments.queue --cells {CELLS} --runs {{runs}} --results results/data_efficiency.json"
+TRAIN = "python -m experiments.queue --cells experiments/data_efficiency/cells.json --runs {runs}"
 
 
 @dataclass(kw_only=True)

@@ -42,6 +42,7 @@ def cells(runs: str = RUNS) -> list[dict[str, Any]]:
     return [
         {
             "name": f"{model}-{method}",
+            "result": f"results/frames.json#{model}-{method}",
             "purpose": f"{title}, {what}",
             "target": None,
             "arguments": [

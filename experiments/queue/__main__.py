@@ -2,7 +2,6 @@
 
     python -m experiments.queue --runs runs            # continue where the last one stopped
     python -m experiments.queue --runs runs --status   # what is finished, running and waiting
-    python -m experiments.queue --runs runs/frames --cells experiments/frames/cells.json --results results/frames.json
 
 A cell is a call of `reqnn train`; its run is the folder RUNS/NAME. Finished cells are skipped, a stopped one is resumed.
 Ctrl-C or SIGTERM writes a checkpoint and stops. A cell that fails is reported, and the next one is trained.
@@ -34,7 +33,8 @@ ENVIRONMENT |= {"MALLOC_MMAP_THRESHOLD_": str(2**33), "MALLOC_TRIM_THRESHOLD_": 
 class Cell:
     """One run: its name, what it is for, the test accuracy it aims at in per cent (if any), the arguments of `reqnn train`.
 
-    `result` is a file in the repository that holds the result of the finished run: such a cell is not trained again.
+    `result` is a file in the repository that holds the result of the finished run, or FILE#NAME, if it holds several under
+    `runs`: such a cell is not trained again.
     """
 
     name: str
@@ -45,7 +45,14 @@ class Cell:
 
     def finished(self, runs: Path) -> bool:
         """Whether all its epochs are done."""
-        return (self.result is not None and Path(self.result).exists()) or bool(self.metrics(runs).get("finished"))
+        return self.tested() or bool(self.metrics(runs).get("finished"))
+
+    def tested(self) -> bool:
+        """Whether the repository holds its result."""
+        file, _, name = (self.result or "").partition("#")
+        if not file or not Path(file).exists():
+            return False
+        return not name or name in json.loads(Path(file).read_text(encoding="utf-8"))["runs"]
 
     def metrics(self, runs: Path) -> dict[str, Any]:
         """What the run has reached so far; empty before the end of its first epoch."""
@@ -67,10 +74,9 @@ class Cell:
         return f"{state:8}  {self.name:32}  {done:38}  {target}".rstrip()
 
 
-def load_cells(file: Path, results: Path | None = None) -> list[Cell]:
-    """The cells in their order, without those whose results are in the file `results`, under `runs`."""
-    tested = json.loads(results.read_text(encoding="utf-8"))["runs"] if results and results.exists() else {}
-    return [cell for values in json.loads(file.read_text(encoding="utf-8")) if (cell := Cell(**values)).name not in tested]
+def load_cells(file: Path) -> list[Cell]:
+    """The cells in their order."""
+    return [Cell(**values) for values in json.loads(file.read_text(encoding="utf-8"))]
 
 
 def next_cell(cells: list[Cell], runs: Path, failed: list[str]) -> Cell | None:
@@ -106,18 +112,17 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m experiments.queue", description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=Path, required=True, help="the folder of the runs")
     parser.add_argument("--cells", type=Path, default=Path(__file__).with_name("queue.json"), help="default: %(default)s")
-    parser.add_argument("--results", type=Path, help="a file of results; runs that it holds are not trained again")
     parser.add_argument("--nice", type=int, default=10, help="niceness of the runs, 0 to 19; default: %(default)s")
     parser.add_argument("--status", action="store_true", help="show what is finished, running and waiting")
     chosen = parser.parse_args()
     if chosen.status:
-        print("\n".join(cell.status(chosen.runs) for cell in load_cells(chosen.cells, chosen.results)))
+        print("\n".join(cell.status(chosen.runs) for cell in load_cells(chosen.cells)))
         return 0
     os.setpriority(os.PRIO_PROCESS, 0, max(chosen.nice, os.getpriority(os.PRIO_PROCESS, 0)))
     failed: list[str] = []
     with only_one(chosen.runs) as lock:
         # The file is read again before each cell: the order may change while one trains.
-        while cell := next_cell(load_cells(chosen.cells, chosen.results), chosen.runs, failed):
+        while cell := next_cell(load_cells(chosen.cells), chosen.runs, failed):
             print(f"{cell.name}: {cell.purpose}", flush=True)
             code = train(cell.command(chosen.runs), lock)
             if code == STOPPED:

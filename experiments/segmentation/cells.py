@@ -42,6 +42,7 @@ def cells() -> list[dict[str, Any]]:
     return [
         {
             "name": name_of(network, method),
+            "result": f"results/segmentation.json#{name_of(network, method)}",
             "purpose": f"part segmentation in any orientation: {title}, {kind}",
             "target": 78.0 if method == "full" else None,
             "arguments": ["--model", network, *arguments, *SHARED, "--options", json.dumps(options), "--epochs", str(epochs)],

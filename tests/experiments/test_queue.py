@@ -14,7 +14,7 @@ import tyro
 from experiments.harness.trial import differing
 from experiments.paper.budgets import config_of, get_budget
 from experiments.paper.experiments import experiments
-from experiments.queue.__main__ import load_cells
+from experiments.queue.__main__ import Cell, load_cells
 from reqnn.commands.train import Train
 
 ROOT = Path(__file__).parents[2]
@@ -64,6 +64,22 @@ def test_a_stopped_queue_continues_with_the_same_cell(tmp_path: Path) -> None:
     listed = json.loads((tmp_path / "queue.json").read_text())
     (tmp_path / "queue.json").write_text(json.dumps([listed[0], listed[2]]))
     assert run(command).stdout == "all cells are finished\n"
+
+
+def test_a_cell_with_a_result_in_the_repository_is_finished(tmp_path: Path) -> None:
+    """A file of its own, or its name among the runs of one."""
+    (tmp_path / "one.json").write_text("{}")
+    (tmp_path / "several.json").write_text(json.dumps({"runs": {"here": {}}}))
+    expected = {
+        "one.json": True,
+        "none.json": False,
+        "several.json#here": True,
+        "several.json#other": False,
+        "none.json#here": False,
+    }
+    for result, finished in expected.items():
+        assert Cell("a", "", None, [], f"{tmp_path}/{result}").finished(tmp_path / "runs") is finished
+    assert not Cell("a", "", None, []).finished(tmp_path / "runs")
 
 
 def test_cells_of_table_4_have_the_settings_of_their_budget():

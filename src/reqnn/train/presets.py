@@ -26,7 +26,7 @@ TASK_OF = {
 
 CONSTANTS: dict[str, dict[str, Any]] = {"paper": {"c": 0.1}, "full": {"unit": "pool"}}
 """Rule set → constants with which networks learn fastest (docs/experiments.md); default for others."""
-_C_OF = {"pointnet2": 1.0}  # with 0.1 it is nearly linear between its three poolings
+_C_OF = {"pointnet2": 1.0}  # docs/experiments.md
 
 _PAPER: dict[str, Any] = {"points": 1024, "epochs": 400, "batch": 32, "momentum": 0.9, "weight_decay": 1e-4, "recalibrate": 0}
 _SGD = {"optimizer": "sgd", "schedule": "cosine", "smoothing": 0.2, "lr": 0.1, "min_lr": 0.001}

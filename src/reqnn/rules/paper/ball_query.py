@@ -45,8 +45,10 @@ def _without_own(arguments: dict[str, Any]) -> tuple[dict[str, Any], Tensor | No
 def _fits(arguments: dict[str, Any], ours: Tensor, theirs: Tensor) -> bool:
     """Indices of the same shape; with the centres' own indices, these are left out where there are others."""
     arguments, own = _without_own(arguments)
-    if own is None or not same_kind(arguments, ours, theirs):
-        return own is None and same_kind(arguments, ours, theirs)
+    if not same_kind(arguments, ours, theirs):
+        return False
+    if own is None:
+        return True
     with_others = (theirs != own.unsqueeze(-1)).any(-1) & (ours != own.unsqueeze(-1)).all(-1)
     return bool((theirs != own.unsqueeze(-1)).all(-1)[with_others].all())
 
